@@ -1,0 +1,3 @@
+from mobfl.cli import main
+
+main()

@@ -1,0 +1,29 @@
+"""What can go wrong, as exceptions.
+
+MobflError
+├── InputError         the caller gave something wrong: a line per mistake   (exit status 2)
+└── MissingExtraError  a part of mobfl that is not installed is needed       (exit status 1)
+
+A road on which no plan is possible is not an error: it is a `Plan` with status `infeasible`.
+"""
+
+from collections.abc import Iterable
+
+
+class MobflError(Exception):
+    """Anything that mobfl raises on purpose."""
+
+
+class InputError(MobflError, ValueError):
+    """Wrong input; `lines` holds one sentence per mistake, naming field, rule and value."""
+
+    def __init__(self, lines: str | Iterable[str]) -> None:
+        self.lines = [lines] if isinstance(lines, str) else list(lines)
+        super().__init__("\n".join(self.lines))
+
+
+class MissingExtraError(MobflError, ImportError):
+    """A library of an optional part is not installed."""
+
+    def __init__(self, purpose: str, extra: str) -> None:
+        super().__init__(f"{purpose} needs the extra '{extra}': pip install 'mobfl[{extra}]'")

@@ -1,0 +1,77 @@
+"""A plan as a person reads it in a terminal."""
+
+from rich.console import Console
+from rich.table import Table
+
+from mobfl import theory
+from mobfl.planner import Plan
+from mobfl.scenario import Scenario
+from mobfl.sensitivity import OFF_BY, sensitivity
+
+# What planning depends on, in the order of the symbol table.
+_PLANNED_WITH = [
+    ("road.length_m", "m", "length of the section"),
+    ("traffic.speed_mps", "m/s", "mean speed"),
+    ("traffic.speed_sd_mps", "m/s", "spread of speeds"),
+    ("traffic.arrivals_per_s", "1/s", "arrivals"),
+    ("traffic.participation", "", "share that takes part"),
+    ("link.download_s", "s", "download of the model"),
+    ("link.upload_s", "s", "upload of the model"),
+    ("compute.min_step_s", "s", "least time of a local step"),
+    ("compute.extra_step_s", "s", "mean random time on top"),
+]
+
+
+def print_plan(console: Console, scenario: Scenario, title: str, plan: Plan) -> None:
+    console.print(f"[bold]Scenario[/bold] {title}")
+    console.print(_scenario_table(scenario))
+    if plan.reason is not None:
+        console.print(f"\n[bold]No plan is possible[/bold]: {plan.reason}.", soft_wrap=True)
+        return
+    console.print("\n[bold]Plan[/bold]")
+    console.print(_promise_table(scenario, plan))
+    console.print(f"\n[bold]Loss of g[/bold] when a value is off by {OFF_BY:.0%} and the plan is kept")
+    console.print(_sensitivity_table(scenario, plan))
+
+
+def _scenario_table(scenario: Scenario) -> Table:
+    table = Table(box=None, show_header=False)
+    given = {f"{name}.{key}" for name, keys in scenario.given().items() for key in keys}
+    for key, unit, meaning in _PLANNED_WITH:
+        name, field = key.split(".")
+        derived = scenario.link.model_bytes is not None and key in ("link.download_s", "link.upload_s")
+        origin = "" if key in given else "from model_bytes" if derived else "default"
+        table.add_row(
+            key, f"{getattr(getattr(scenario, name), field):g} {unit}", meaning, f"[dim]{origin}[/dim]"
+        )
+    return table
+
+
+def _promise_table(scenario: Scenario, plan: Plan) -> Table:
+    h, t, _ = plan.optimum
+    contributing = theory.contributing_visit_prob(scenario, h, t)
+    table = Table(box=None, show_header=False)
+    table.add_row("local_steps", f"[bold]{h}[/bold]", "H, the steps a vehicle takes in a round")
+    table.add_row("round_s", f"[bold]{t:.4f}[/bold] s", "T, the length of a round")
+    table.add_row("objective", f"{plan.objective:.4f} /s", "g, valid local steps per second")
+    table.add_row("expected_uploads", f"{plan.expected_uploads:.4f}", "uploads per round")
+    table.add_row("valid_round_prob", f"{plan.valid_round_prob:.2%}", "rounds with an upload")
+    table.add_row("", f"{3600 / t:.1f}", "rounds per hour")
+    table.add_row("", f"{contributing:.2%}", "visits that contribute, of those taking part")
+    return table
+
+
+def _sensitivity_table(scenario: Scenario, plan: Plan) -> Table:
+    table = Table(box=None)
+    table.add_column("value")
+    table.add_column(f"{-OFF_BY:+.0%}", justify="right")
+    table.add_column(f"{OFF_BY:+.0%}", justify="right")
+    table.add_column("compared with")
+    for row in sensitivity(scenario, plan):
+        peer = "the plan" if row.name in ("round_s", "local_steps") else "the best plan there"
+        table.add_row(row.name, _share(row.loss_below), _share(row.loss_above), peer)
+    return table
+
+
+def _share(loss: float | None) -> str:
+    return "infeasible" if loss is None else f"{loss:.2%}"
