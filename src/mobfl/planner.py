@@ -64,7 +64,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Plans:
-    """Plans for many roads, as arrays; where none is feasible H is 0 and the rest NaN. One row is a `Plan`."""
+    """Plans for many roads, as arrays; where none is feasible H is 0 and the rest NaN. A row is a `Plan`."""
 
     local_steps: Counts
     round_s: Array

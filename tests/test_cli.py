@@ -1,0 +1,132 @@
+"""The command, as a shell sees it: what is printed where, and the exit status."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import mobfl
+
+
+def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "mobfl", *arguments], capture_output=True, text=True, cwd=cwd
+    )
+
+
+def test_the_papers_plan_as_json() -> None:
+    done = run("plan", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    plan = json.loads(done.stdout)
+    assert list(plan) == [
+        "status", "local_steps", "round_s", "objective", "expected_uploads", "valid_round_prob", "reason",
+    ]  # fmt: skip
+    assert (plan["status"], plan["local_steps"], plan["reason"]) == ("ok", 24, None)
+    assert plan["round_s"] == pytest.approx(11.7763, abs=1e-4)
+
+
+def test_settings_names_and_files(tmp_path: Path) -> None:
+    (tmp_path / "road.toml").write_text("[compute]\nmin_step_s = 0.1\nextra_step_s = 0.1\n")
+    assert json.loads(run("plan", "road.toml", "--json", cwd=tmp_path).stdout)["local_steps"] == 48
+    changed = run(
+        "plan", "paper", "--set", "compute.min_step_s=0.1", "--set", "compute.extra_step_s=0.1", "--json"
+    )
+    assert json.loads(changed.stdout)["local_steps"] == 48
+
+
+def test_an_infeasible_plan_is_status_3_with_nulls() -> None:
+    done = run("plan", "--set", "road.length_m=40", "--json")
+    plan = json.loads(done.stdout)
+    assert done.returncode == 3
+    assert plan.pop("status") == "infeasible"
+    assert "lengthen the section beyond 44 m" in plan.pop("reason")
+    assert set(plan.values()) == {None}
+    table = run("plan", "--set", "road.length_m=40")
+    assert table.returncode == 3
+    assert "No plan is possible: the vehicles leave after 2.0 s" in table.stdout
+
+
+def test_wrong_input_is_status_2_a_line_per_mistake_and_no_traceback() -> None:
+    done = run("plan", "--set", "road.lenght_m=4", "--set", "traffic.speed_mps=-1")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines() == [
+        "road.lenght_m is not a known key, did you mean road.length_m?",
+        "traffic.speed_mps must be > 0, got -1",
+    ]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("plan", "nowhere.toml"), ("plan", "--frob"), ("frob",), ("scenarios", "x"), ("plan", "--set", "x")],
+)
+def test_other_wrong_input(arguments: tuple[str, ...]) -> None:
+    done = run(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.strip()
+    assert "Traceback" not in done.stderr
+
+
+def test_the_table_promises_and_marks_defaults() -> None:
+    lines = run("plan").stdout.splitlines()
+
+    def line(start: str) -> str:
+        return next(line for line in lines if line.strip().startswith(start))
+
+    assert "11.7763 s" in line("round_s")
+    assert "default" in line("traffic.speed_sd_mps")
+    assert "default" not in line("road.length_m")
+    assert any("305.7" in line and "rounds per hour" in line for line in lines)
+    assert any("68.44%" in line and "visits that contribute" in line for line in lines)
+    assert any(line.split()[:3] == ["traffic.speed_mps", "1.30%", "1.16%"] for line in lines)
+    assert all(len(line) <= 80 for line in lines)
+
+
+def test_scenarios_are_listed_and_printed(tmp_path: Path) -> None:
+    assert {"paper", "highway", "urban", "carpark"} <= {
+        line.split()[0] for line in run("scenarios").stdout.splitlines()
+    }
+    (tmp_path / "mine.toml").write_text(run("scenarios", "highway").stdout)
+    mine, packaged = run("plan", "mine.toml", "--json", cwd=tmp_path), run("plan", "highway", "--json")
+    assert mine.stdout == packaged.stdout
+
+
+def test_version() -> None:
+    assert run("--version").stdout.split() == ["mobfl,", "version", mobfl.__version__]
+
+
+def test_a_plot_in_every_format(tmp_path: Path) -> None:
+    for name, start in (("g.png", b"\x89PNG"), ("g.pdf", b"%PDF"), ("g.svg", b"<?xml")):
+        done = run("plan", "urban", "--json", "--plot", name, cwd=tmp_path)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert (tmp_path / name).read_bytes().startswith(start)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["g.pdf", "g.png", "g.svg"]
+
+
+@pytest.mark.parametrize("name", ["g.bmp", "g", "nowhere/g.png"])
+def test_a_plot_that_cannot_be(tmp_path: Path, name: str) -> None:
+    done = run("plan", "--plot", name, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("--plot")
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_interruption_is_status_130() -> None:
+    code = (
+        "import mobfl.cli as cli\n"
+        "def interrupted(road): raise KeyboardInterrupt\n"
+        "cli.best_plan = interrupted\n"
+        "import sys; sys.argv = ['mobfl', 'plan']; cli.main()"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 130
+
+
+def test_without_matplotlib_the_command_that_installs_it_is_named() -> None:
+    code = (
+        "import sys; sys.modules['matplotlib'] = None; sys.argv = ['mobfl', 'plan', '--plot', 'x.png']\n"
+        "from mobfl.cli import main; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.strip() == "drawing a plan needs the extra 'figures': pip install 'mobfl[figures]'"

@@ -1,0 +1,41 @@
+"""The project's shape: public names, import layers, what an import costs."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import mobfl
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_the_public_names_are_exactly_these() -> None:
+    assert mobfl.__all__ == sorted(mobfl.__all__)
+    assert set(mobfl.__all__) == {
+        "InputError", "MissingExtraError", "MobflError", "Plan", "Plans", "Scenario", "algorithm_1",
+        "best_round_s", "load_scenario", "plan", "plan_many", "theory",
+    }  # fmt: skip
+    assert all(hasattr(mobfl, name) for name in mobfl.__all__)
+
+
+def test_imports_point_one_way() -> None:
+    lint_imports = Path(sys.executable).with_name("lint-imports")
+    done = subprocess.run([lint_imports], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+def loaded_by(code: str) -> set[str]:
+    ask = f"{code}\nimport sys, json; sys.stderr.write(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True)
+    return {name.partition(".")[0] for name in json.loads(done.stderr)}
+
+
+def test_planning_loads_nothing_heavy() -> None:
+    heavy = {"torch", "matplotlib", "scipy", "numba", "pandas", "rich"}
+    assert not loaded_by("import mobfl") & heavy
+    plan_json = (
+        "import sys; sys.argv = ['mobfl', 'plan', '--json']\nfrom mobfl.cli import main\n"
+        "try: main()\nexcept SystemExit: pass"
+    )
+    assert not loaded_by(plan_json) & heavy
