@@ -27,6 +27,8 @@ _TIE = 16 * np.finfo(float).eps
 _LAST_STEP = 1e-6
 # Below this the series of y in s is as good as Newton, which there loses digits.
 _SERIES_REACH = 1e-3
+# Keeps a quotient finite where no vehicle stays long enough to be told from none.
+_TINY = 1e-300
 # The guard costs a third of an iteration and is hardly ever needed, so the first steps go without.
 _UNGUARDED_STEPS = 8
 _STEPS_AT_ONCE = 400
@@ -183,7 +185,7 @@ def _best_linear_round_s(slope: Array, offset: Array) -> Array:
     y = np.maximum(start, _SERIES_REACH)
     for _ in range(2):  # from within 0.5 % to 1e-12, for any c
         y = y - (y - np.log1p(y) - c) * (1.0 + y) / y
-    return np.where(s < _SERIES_REACH, start, y) / np.maximum(slope, 1e-300)
+    return np.where(s < _SERIES_REACH, start, y) / np.maximum(slope, _TINY)
 
 
 def _best_round_with_jitter(rate: Any, dwell: Dwell, delay: ShiftedExponential) -> Array:
@@ -199,7 +201,7 @@ def _best_round_with_jitter(rate: Any, dwell: Dwell, delay: ShiftedExponential) 
         uploads, slope, bend = theory.uploads_and_slopes(rate, dwell, delay, t)
         growth = t * slope
         excess = np.log1p(growth) - uploads
-        new = t + excess * (1.0 + growth) / (t * (slope * slope - bend))
+        new = t + excess * (1.0 + growth) / (t * np.maximum(slope * slope - bend, _TINY))
         if iteration < _UNGUARDED_STEPS:
             new = np.minimum(np.maximum(new, low), high)
         else:

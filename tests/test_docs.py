@@ -1,0 +1,62 @@
+"""Every command and program in the README and the guides does what the page says."""
+
+import contextlib
+import io
+import itertools
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def blocks(page: Path) -> list[tuple[str, str]]:
+    return re.findall(r"^```(\w+)\n(.*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_programs_print_what_the_page_says(page: Path) -> None:
+    for (kind, program), (next_kind, expected) in itertools.pairwise([*blocks(page), ("", "")]):
+        if kind != "python":
+            continue
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(program, str(page), "exec"), {"__name__": "__main__"})
+        if next_kind == "text":
+            assert printed.getvalue() == expected
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_run_when_pasted(page: Path, tmp_path: Path) -> None:
+    """All but scripts/demo and scripts/test, which make the environment that this test runs in."""
+    commands = [text for kind, text in blocks(page) if kind == "sh" and "scripts/" not in text]
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", "\n".join(commands)],
+        cwd=tmp_path, env={**os.environ, "PATH": path}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), target
+
+
+def test_the_first_code_stands_by_line_30() -> None:
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    assert "```python" in lines[:30]
+
+
+def test_the_symbol_table_names_every_key() -> None:
+    from mobfl.scenario import FIELDS
+
+    symbols = (ROOT / "docs/background/symbols.md").read_text(encoding="utf-8")
+    assert [key for key in FIELDS if f"`{key}`" not in symbols] == []
