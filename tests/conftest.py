@@ -7,9 +7,7 @@ from mobfl import Scenario, load_scenario
 
 # The same examples every time: a red test is a change in the code, never a lucky draw.
 settings.register_profile("mobfl", deadline=None, derandomize=True, print_blob=True)
-settings.register_profile(
-    "search", parent=settings.get_profile("mobfl"), derandomize=False, max_examples=3000
-)
+settings.register_profile("search", parent=settings.get_profile("mobfl"), derandomize=False, max_examples=3000)
 settings.load_profile(os.environ.get("MOBFL_HYPOTHESIS", "mobfl"))
 
 

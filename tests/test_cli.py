@@ -11,9 +11,7 @@ import mobfl
 
 
 def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "mobfl", *arguments], capture_output=True, text=True, cwd=cwd
-    )
+    return subprocess.run([sys.executable, "-m", "mobfl", *arguments], capture_output=True, text=True, cwd=cwd)
 
 
 def test_the_papers_plan_as_json() -> None:
@@ -30,9 +28,7 @@ def test_the_papers_plan_as_json() -> None:
 def test_settings_names_and_files(tmp_path: Path) -> None:
     (tmp_path / "road.toml").write_text("[compute]\nmin_step_s = 0.1\nextra_step_s = 0.1\n")
     assert json.loads(run("plan", "road.toml", "--json", cwd=tmp_path).stdout)["local_steps"] == 48
-    changed = run(
-        "plan", "paper", "--set", "compute.min_step_s=0.1", "--set", "compute.extra_step_s=0.1", "--json"
-    )
+    changed = run("plan", "paper", "--set", "compute.min_step_s=0.1", "--set", "compute.extra_step_s=0.1", "--json")
     assert json.loads(changed.stdout)["local_steps"] == 48
 
 

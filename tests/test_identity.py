@@ -74,9 +74,9 @@ def test_identity_against_quadrature(delay_name: str, dwell_name: str, t: float)
         low, high = dwell_law.support()[0], float(dwell_law.isf(1e-15))
         edges = [low, *sorted(b for b in bends if low < b < high), high]
         expected = sum(
-            integrate.quad(
-                lambda d: dwell_law.pdf(d) * uploads_given_dwell(delay, delay_law, d, t), a, b, epsabs=1e-9
-            )[0]
+            integrate.quad(lambda d: dwell_law.pdf(d) * uploads_given_dwell(delay, delay_law, d, t), a, b, epsabs=1e-9)[
+                0
+            ]
             for a, b in itertools.pairwise(edges)
         )
     assert float(theory.uploads_identity(1.0, dwell, delay, t)) == pytest.approx(expected, rel=1e-7, abs=1e-9)
@@ -127,12 +127,9 @@ def test_spread_of_speeds_enters_through_the_dwell(paper: Scenario, sd: float) -
             }
         )
         expected = sum(
-            integrate.quad(given, a, b, epsabs=1e-13, epsrel=1e-11, limit=200)[0]
-            for a, b in itertools.pairwise(knots)
+            integrate.quad(given, a, b, epsabs=1e-13, epsrel=1e-11, limit=200)[0] for a, b in itertools.pairwise(knots)
         )
-        assert float(theory.expected_uploads(scenario, h, t)) == pytest.approx(
-            0.1 * expected, rel=1e-8, abs=1e-12
-        )
+        assert float(theory.expected_uploads(scenario, h, t)) == pytest.approx(0.1 * expected, rel=1e-8, abs=1e-12)
 
 
 def test_the_harmonic_mean_of_the_speed_counts(paper: Scenario) -> None:

@@ -7,7 +7,7 @@ from mpmath import lambertw, mp, mpf
 from numpy.typing import NDArray
 
 from mobfl import InputError, Plan, Scenario, algorithm_1, best_round_s, plan, plan_many, theory
-from mobfl.planner import _best_linear_round_s
+from mobfl.optimum import best_linear_round_s
 from oracle import Road
 from roads_at_random import log_uniform, scenarios
 
@@ -18,12 +18,7 @@ def grid_objective(scenario: Scenario, h: NDArray[np.int64], t: NDArray[np.float
     """g as the paper prints it, for constant speeds: Theorem 1 and Eq. 5, plainly in NumPy."""
     rate = scenario.traffic.arrivals_per_s * scenario.traffic.participation
     t0, beta_h = scenario.dwell_s, scenario.compute.extra_step_s * h
-    spare = (
-        np.minimum(t, t0)
-        - scenario.compute.min_step_s * h
-        - scenario.link.download_s
-        - scenario.link.upload_s
-    )
+    spare = np.minimum(t, t0) - scenario.compute.min_step_s * h - scenario.link.download_s - scenario.link.upload_s
     success = 1 - np.exp(-np.maximum(spare, 0) / beta_h) if beta_h.all() else 1.0
     uploads = 2 * rate * spare + rate * success * (np.abs(t - t0) - 2 * beta_h)
     return np.where(spare >= -1e-12 * t0, h / t * (1 - np.exp(-np.maximum(uploads, 0))), 0.0)
@@ -99,9 +94,7 @@ def test_the_best_round_is_where_the_slope_changes_sign(scenario: Scenario, shar
 def test_the_closed_form_is_lambert_w(c: float) -> None:
     with mp.workdps(60):
         exact = -mp.re(lambertw(-mp.exp(-mpf(c) - 1), -1)) - 1
-    assert float(_best_linear_round_s(np.array(2.0), np.array(-c))) == pytest.approx(
-        float(exact) / 2, rel=1e-11
-    )
+    assert float(best_linear_round_s(np.array(2.0), np.array(-c))) == pytest.approx(float(exact) / 2, rel=1e-11)
 
 
 @given(scenarios(spread=some_spread), st.integers(1, 400), st.integers(0, 400))
@@ -208,9 +201,7 @@ roads = st.lists(
 
 def as_columns(rows: list[Scenario]) -> dict[str, list[float]]:
     keys = [f"{table}.{key}" for table, values in rows[0].given().items() for key in values]
-    return {
-        key: [getattr(getattr(row, key.split(".")[0]), key.split(".")[1]) for row in rows] for key in keys
-    }
+    return {key: [getattr(getattr(row, key.split(".")[0]), key.split(".")[1]) for row in rows] for key in keys}
 
 
 @given(roads)
@@ -240,15 +231,11 @@ def test_tables_of_every_kind() -> None:
         plans = plan_many(table)
         assert plans.status.tolist() == ["ok", "ok", "infeasible"]
         assert plans.local_steps[0] == 24
-        assert plans[1] == plan(
-            Scenario.from_dict({"road": {"length_m": 500}, "traffic": {"arrivals_per_s": 0.3}})
-        )
+        assert plans[1] == plan(Scenario.from_dict({"road": {"length_m": 500}, "traffic": {"arrivals_per_s": 0.3}}))
 
 
 def test_links_in_bytes_and_empty_tables() -> None:
-    plans = plan_many(
-        {"link.model_bytes": [125_000, 250_000], "link.downlink_bps": 1e6, "link.uplink_bps": [1e6, 2e6]}
-    )
+    plans = plan_many({"link.model_bytes": [125_000, 250_000], "link.downlink_bps": 1e6, "link.uplink_bps": [1e6, 2e6]})
     assert plans.local_steps[0] == 24
     assert plans[1] == plan(Scenario.from_dict({"link": {"download_s": 2.0, "upload_s": 1.0}}))
     assert len(plan_many({"road.length_m": []})) == 0

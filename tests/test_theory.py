@@ -23,9 +23,7 @@ def near_a_jump(scenario: Scenario, h: int, t: float) -> bool:
 
 
 @given(scenarios(), st.floats(0.0, 1.3), round_shares)
-def test_uploads_and_objective_agree_with_forty_digits(
-    scenario: Scenario, share: float, of_dwell: float
-) -> None:
+def test_uploads_and_objective_agree_with_forty_digits(scenario: Scenario, share: float, of_dwell: float) -> None:
     h, t = steps(scenario, share), of_dwell * scenario.dwell_s
     assume(not near_a_jump(scenario, h, t))
     road = Road.of(scenario)
@@ -118,14 +116,10 @@ def test_vanishing_jitter_approaches_none(scenario: Scenario, jitter: float) -> 
     little = scenario.with_values({"compute.extra_step_s": jitter * scenario.compute.min_step_s})
     t = 0.9 * scenario.dwell_s
     assume(theory.slack_s(without, 1, t) > 1e-3 * t)
-    assert theory.expected_uploads(little, 1, t) == pytest.approx(
-        theory.expected_uploads(without, 1, t), rel=1e-2
-    )
+    assert theory.expected_uploads(little, 1, t) == pytest.approx(theory.expected_uploads(without, 1, t), rel=1e-2)
 
 
-@pytest.mark.parametrize(
-    ("h", "t", "field"), [(0, 1.0, "local_steps"), (1, 0.0, "round_s"), (1, -2.0, "round_s")]
-)
+@pytest.mark.parametrize(("h", "t", "field"), [(0, 1.0, "local_steps"), (1, 0.0, "round_s"), (1, -2.0, "round_s")])
 def test_meaningless_plans_are_refused(paper: Scenario, h: int, t: float, field: str) -> None:
     with pytest.raises(InputError, match=f"{field} must be > 0, got"):
         theory.objective(paper, h, t)

@@ -2,7 +2,8 @@
 
 from mobfl import theory
 from mobfl.errors import InputError, MissingExtraError, MobflError
-from mobfl.planner import Plan, Plans, algorithm_1, best_round_s, plan, plan_many
+from mobfl.planner import algorithm_1, best_round_s, plan, plan_many
+from mobfl.plans import Plan, Plans
 from mobfl.scenario import Scenario, load_scenario
 
 __version__ = "0.1.0"

@@ -48,9 +48,7 @@ def _load(scenario: str, settings: tuple[str, ...]) -> Scenario:
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
 @click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw g as a PNG, PDF or SVG.")
 @click.pass_context
-def plan(
-    context: click.Context, scenario: str, settings: tuple[str, ...], as_json: bool, plot: Path | None
-) -> None:
+def plan(context: click.Context, scenario: str, settings: tuple[str, ...], as_json: bool, plot: Path | None) -> None:
     """Find the local steps H and the round length T for a road.
 
     SCENARIO is a TOML file or the name of a packaged scenario; without it, the paper's road.

@@ -45,6 +45,9 @@ class Dwell(Protocol):
     def longest(self) -> Any:
         """The longest stay."""
 
+    def draw(self, u: Any) -> Any:
+        """The stay that a uniform u in (0, 1] stands for."""
+
     def nodes(self, delay: Delay, *knots: Any) -> Nodes:
         """With which `average` takes E[f(D)] of an f that bends only where `delay` does, or at the knots."""
 
@@ -71,6 +74,9 @@ class Constant:
 
     def knots(self) -> list[Any]:
         return [self.value]
+
+    def draw(self, u: Any) -> Any:
+        return np.full(np.shape(u), self.value)
 
     def nodes(self, delay: Delay, *knots: Any) -> Nodes:  # noqa: ARG002
         return self.value, None
@@ -101,6 +107,9 @@ class ShiftedExponential:
 
     def knots(self) -> list[Any]:
         return [self.shift + edge * self.scale for edge in _EXPONENTIAL_EDGES]
+
+    def draw(self, u: Any) -> Any:
+        return self.shift - self.scale * np.log(u)
 
     def nodes(self, delay: Delay, *knots: Any) -> Nodes:
         standard = [(knot - self.shift) / self.scale for knot in (*knots, *delay.knots())]
@@ -137,6 +146,11 @@ class TruncatedNormal:
 
     def knots(self) -> list[Any]:
         return [self.low, *(self.mean + edge * self.sd for edge in _NORMAL_EDGES)]
+
+    def draw(self, u: Any) -> Any:
+        from scipy.special import ndtr, ndtri
+
+        return self.mean - self.sd * ndtri(u * ndtr(-self._standard(self.low)))
 
     def nodes(self, delay: Delay, *knots: Any) -> Nodes:
         return self.split_at([*knots, *delay.knots()])
@@ -181,6 +195,11 @@ class LogNormal:
     def knots(self) -> list[Any]:
         return [np.exp(self._mu + edge * self._sigma) for edge in _NORMAL_EDGES]
 
+    def draw(self, u: Any) -> Any:
+        from scipy.special import ndtri
+
+        return np.exp(self._mu + self._sigma * ndtri(u - 2.0**-54))  # never quite 1
+
     def nodes(self, delay: Delay, *knots: Any) -> Nodes:
         standard = [self._standard(knot) for knot in (*knots, *delay.knots())]
         z, weights = _standard_nodes(_NORMAL_EDGES, -np.inf, standard)
@@ -221,6 +240,9 @@ class Empirical:
         # Against another Empirical law no knots are needed; against a smooth one, every sample is one.
         return list(self._sorted)
 
+    def draw(self, u: Any) -> Any:
+        return self._sorted[np.ceil(np.multiply(u, len(self._sorted))).astype(np.int64) - 1]
+
     def nodes(self, delay: Delay, *knots: Any) -> Nodes:
         axes = max((np.ndim(knot) for knot in (*knots, *delay.knots())), default=0)
         values = self._sorted.reshape((-1,) + (1,) * axes)
@@ -237,6 +259,9 @@ class Traversal:
     @property
     def longest(self) -> Any:
         return self.length_m / self.speed.shortest
+
+    def draw(self, u: Any) -> Any:
+        return self.length_m / self.speed.draw(u)
 
     def nodes(self, delay: Delay, *knots: Any) -> Nodes:
         speeds, weights = self.speed.split_at([self.length_m / knot for knot in (*knots, *delay.knots())])

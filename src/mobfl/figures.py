@@ -9,7 +9,7 @@ import numpy as np
 
 from mobfl import theory
 from mobfl.errors import InputError, MissingExtraError
-from mobfl.planner import Plan
+from mobfl.plans import Plan
 from mobfl.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -64,16 +64,12 @@ def _draw_surface(axes: "Axes", scenario: Scenario, plan: Plan) -> None:
     t = np.linspace(0.0, _longest_shown_s(plan), 301)[1:]
     h = np.unique(np.linspace(1, max(most, 2), 200).round())[:, np.newaxis]
     g = theory.objective(scenario, h, t)
-    shade = axes.pcolormesh(
-        t, h[:, 0], g, cmap="cividis", vmin=0, vmax=g_best, shading="gouraud", rasterized=True
-    )
+    shade = axes.pcolormesh(t, h[:, 0], g, cmap="cividis", vmin=0, vmax=g_best, shading="gouraud", rasterized=True)
     colours = ["white" if share < 0.5 else "black" for share in _SHARES]
     lines = axes.contour(t, h[:, 0], g / g_best, levels=_SHARES, colors=colours, linewidths=0.7)
     axes.clabel(lines, fmt=lambda share: f"{share:.0%}", fontsize=7)
     axes.plot(theory.min_delay_s(scenario, h[:, 0]), h[:, 0], color="white", linestyle="dashed", linewidth=1)
-    axes.text(
-        0.03, 0.97, "T too short\nfor H steps", color="white", fontsize=8, va="top", transform=axes.transAxes
-    )
+    axes.text(0.03, 0.97, "T too short\nfor H steps", color="white", fontsize=8, va="top", transform=axes.transAxes)
     axes.plot(t_best, h_best, "o", markerfacecolor="white", markeredgecolor="black", markersize=6)
     axes.set(xlim=(0, t[-1]), ylim=(1, h[-1, 0]), xlabel="round length T (s)", ylabel="local steps H")
     axes.set_title("(b) g(H, T), lines in % of the best")

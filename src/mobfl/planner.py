@@ -1,112 +1,64 @@
-"""From a road to a plan: the local steps H and the round length T that maximise g.
-
-For a given H the best T is exact: closed form above the longest dwell, a Newton root below. H is found by
-branch and bound on a fact that needs no unimodality: with G(H) = max_T g(H, T), G(H)/H never rises, since
-more steps only delay an upload. So G(H) ≤ (H/a)·G(a) for H ≥ a, and whole ranges of H are ruled out by
-their left ends. The proofs are in docs/background/theory.md.
-"""
+"""From a road to a plan: `plan` for one road, `plan_many` for a table, and the paper's own algorithm."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mobfl import theory
-from mobfl.distributions import Dwell, ShiftedExponential
+from mobfl.optimum import STEPS_AT_ONCE, best_of, best_rounds, branch_and_bound
+from mobfl.plans import Plan, Plans, PoissonPlan, TracePlan, no_plan
 from mobfl.roads import conditions_from
+from mobfl.scenario import Scenario
 from mobfl.theory import Conditions
+
+if TYPE_CHECKING:
+    from mobfl.mobility.crossings import Crossings
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
-# Two values of g this close are a tie: a few roundings of a double.
-_TIE = 16 * np.finfo(float).eps
-# Newton squares its error, so after a relative step of 1e-6 about 1e-12 is left.
-_LAST_STEP = 1e-6
-# Below this the series of y in s is as good as Newton, which there loses digits.
-_SERIES_REACH = 1e-3
-# Keeps a quotient finite where no vehicle stays long enough to be told from none.
-_TINY = 1e-300
-# The guard costs a third of an iteration and is hardly ever needed, so the first steps go without.
-_UNGUARDED_STEPS = 8
-_STEPS_AT_ONCE = 400
 _ROADS_AT_ONCE = 2048
 
 
-@dataclass(frozen=True)
-class Plan:
-    """H and T with what they promise; without a feasible plan the numbers are None and `reason` says why."""
+def plan(scenario: theory.Road, crossings: "Crossings | None" = None) -> Plan:
+    """The H and T that maximise g on this road; equal values of g go to the smaller H.
 
-    status: str
-    local_steps: int | None = None
-    round_s: float | None = None
-    objective: float | None = None
-    expected_uploads: float | None = None
-    valid_round_prob: float | None = None
-    reason: str | None = None
-
-    @classmethod
-    def at(cls, scenario: theory.Road, local_steps: int, round_s: float) -> "Plan":
-        """What this H and T promise on this road, best or not."""
-        uploads, valid, objective = theory.promise(scenario, local_steps, round_s)
-        return cls("ok", int(local_steps), float(round_s), float(objective), float(uploads), float(valid))
-
-    @property
-    def optimum(self) -> tuple[int, float, float]:
-        """H, T and g, for those who have seen that there is a plan."""
-        if self.local_steps is None or self.round_s is None or self.objective is None:
-            raise ValueError(f"there is no plan: {self.reason}")
-        return self.local_steps, self.round_s, self.objective
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-
-@dataclass(frozen=True)
-class Plans:
-    """Plans for many roads, as arrays; where none is feasible H is 0 and the rest NaN. A row is a `Plan`."""
-
-    local_steps: Counts
-    round_s: Array
-    objective: Array
-    expected_uploads: Array
-    valid_round_prob: Array
-    roads: Conditions
-
-    @property
-    def status(self) -> NDArray[np.str_]:
-        return np.where(self.local_steps > 0, "ok", "infeasible")
-
-    def __len__(self) -> int:
-        return len(self.local_steps)
-
-    def __getitem__(self, row: int) -> Plan:
-        road = self.roads.take(row)
-        if not self.local_steps[row]:
-            return _infeasible(road)
-        return Plan.at(road, self.local_steps[row], self.round_s[row])
-
-
-def plan(scenario: theory.Road) -> Plan:
-    """The H and T that maximise g on this road; equal values of g go to the smaller H."""
+    With recorded crossings, a `TracePlan` from their own law instead of the scenario's road and traffic.
+    """
+    if crossings is not None:
+        if isinstance(scenario, Conditions):
+            raise TypeError("planning from crossings needs a Scenario, for the share of vehicles that takes part")
+        return _plan_trace(scenario, crossings)
     road = Conditions.of(scenario)
     most = int(theory.max_local_steps(road))
-    if most <= _STEPS_AT_ONCE:
-        return _best_of(road, np.arange(1, most + 1))
-    h, _ = _branch_and_bound(road, np.array([most]))
-    return _best_of(road, h)
+    if most <= STEPS_AT_ONCE:
+        return best_of(road, np.arange(1, most + 1))
+    h, _ = branch_and_bound(road, np.array([most]))
+    return best_of(road, h)
 
 
-def _best_of(road: Conditions, h: Counts) -> Plan:
-    """The best of these H, each with its best T."""
-    if not h.any():
-        return _infeasible(road)
-    t, uploads, valid, g = _best_rounds(road, h)
-    best = int((g >= g.max() * (1 - _TIE)).argmax())
-    chosen = (column[best].item() for column in (h, t, g, uploads, valid))
-    return Plan("ok", *chosen) if g[best] > 0 else _infeasible(road)
+def _plan_trace(scenario: Scenario, crossings: "Crossings") -> TracePlan:
+    from mobfl.trace_optimum import Trace, best_on_trace
+
+    road, share = Conditions.of(scenario), scenario.traffic.participation
+    trace = Trace(crossings, share)
+    as_poisson = replace(
+        road, arrivals_per_s=share * crossings.arrivals_per_s, length_m=float(crossings.dwell_s.mean()),
+        speed_mps=1.0, speed_sd_mps=0.0,
+    )  # fmt: skip
+    theorem, beside, known = plan(as_poisson), None, None
+    if theorem.reason is None:
+        h, t, promised = theorem.optimum
+        known = trace.promise(road, h, t)
+        beside = PoissonPlan(h, t, promised, known.optimum[2])
+    best = best_on_trace(trace, road, known)
+    if best is None:
+        slowest = replace(as_poisson, length_m=float(crossings.dwell_s.max()))
+        return TracePlan("infeasible", reason=no_plan(slowest).reason, poisson_plan=beside)
+    return TracePlan(**best.to_dict(), poisson_plan=beside)
 
 
 def plan_many(table: Any) -> Plans:
@@ -116,7 +68,7 @@ def plan_many(table: Any) -> Plans:
     h, numbers = np.zeros(rows, np.int64), np.full((4, rows), np.nan)
     for part in _alike(roads):
         road = roads.take(part)
-        h[part], t = _branch_and_bound(road, theory.max_local_steps(road))
+        h[part], t = branch_and_bound(road, theory.max_local_steps(road))
         ok = h[part] > 0
         uploads, valid, objective = theory.promise(road.take(ok), h[part][ok], t[ok])
         numbers[:, part[ok]] = t[ok], objective, uploads, valid
@@ -132,6 +84,11 @@ def _alike(roads: Conditions) -> Iterator[Counts]:
         yield from np.array_split(rows, -(-len(rows) // _ROADS_AT_ONCE))
 
 
+def best_round_s(scenario: theory.Road, local_steps: ArrayLike) -> Array:
+    """The T that maximises g(H, ·), for an H that fits the road."""
+    return best_rounds(Conditions.of(scenario), np.asarray(local_steps))[0]
+
+
 def algorithm_1(scenario: theory.Road, gamma: float = 1e-6) -> Plan:
     """The paper's Algorithm 1, for all h side by side: bisect ∂g/∂T to width γ, then take the best h.
 
@@ -141,7 +98,7 @@ def algorithm_1(scenario: theory.Road, gamma: float = 1e-6) -> Plan:
     road = Conditions.of(scenario)
     h = np.arange(1, int(theory.max_local_steps(road)) + 1)
     if not len(h):
-        return _infeasible(road)
+        return no_plan(road)
     low, high = theory.min_delay_s(road, h), theory.max_round_s(road, h)
     t = (low + high) / 2
     # A width of γ may lie below the resolution of a very long T: then neighbouring doubles are enough.
@@ -151,143 +108,3 @@ def algorithm_1(scenario: theory.Road, gamma: float = 1e-6) -> Plan:
         t = (low + high) / 2
     best = int(np.argmax(theory.objective(road, h, t)))
     return Plan.at(road, int(h[best]), float(t[best]))
-
-
-# ---- the best T for a given H -------------------------------------------------------------------
-
-
-def best_round_s(scenario: theory.Road, local_steps: ArrayLike) -> Array:
-    """The T that maximises g(H, ·), for an H that fits the road."""
-    return _best_rounds(Conditions.of(scenario), np.asarray(local_steps))[0]
-
-
-def _best_rounds(road: Conditions, h: Counts) -> tuple[Array, Array, Array, Array]:
-    """For every H its best T, with Λ, P{M_suc > 0} and g there."""
-    rate, dwell, delay = road.arrivals_per_s, road.dwell, theory.delay(road, h)
-    if isinstance(delay, ShiftedExponential):
-        t = _best_round_with_jitter(rate, dwell, delay)
-    else:  # Λ is linear in T from T_min on
-        c0, c1 = theory.long_round_identity(dwell, delay)
-        t = np.maximum(_best_linear_round_s(rate * c0, rate * c1), theory.min_delay_s(road, h))
-    uploads = theory.uploads_identity(rate, dwell, delay, t)
-    return t, uploads, *theory.valid_and_objective(uploads, h, t)
-
-
-def _best_linear_round_s(slope: Array, offset: Array) -> Array:
-    """The T that maximises (1 − e^−Λ)/T for Λ = slope·T + offset; 0 where that only falls.
-
-    With y = slope·T this is y − log(1 + y) = −offset, so y = −W₋₁(−e^(offset − 1)) − 1. We solve for y
-    itself: the argument of W loses half its digits near −1/e, which is where rare traffic lies.
-    """
-    c = np.maximum(-offset, 0.0)
-    s = np.sqrt(2.0 * c)
-    start = s + s * s / 3.0 + s * s * s / (36.0 + 6.0 * s)  # y's series in s, bent towards c + log c
-    y = np.maximum(start, _SERIES_REACH)
-    for _ in range(2):  # from within 0.5 % to 1e-12, for any c
-        y = y - (y - np.log1p(y) - c) * (1.0 + y) / y
-    return np.where(s < _SERIES_REACH, start, y) / np.maximum(slope, _TINY)
-
-
-def _best_round_with_jitter(rate: Any, dwell: Dwell, delay: ShiftedExponential) -> Array:
-    """The root of ∂g/∂T: by Newton up to the longest dwell, in closed form beyond.
-
-    The sign of ∂g/∂T is that of log(1 + T·∂Λ/∂T) − Λ, which falls in T and, unlike the paper's q, cannot
-    overflow.
-    """
-    low = delay.shift
-    high = longest = dwell.longest
-    t = _first_guess(rate, low, high - low, delay.scale)
-    for iteration in range(100):
-        uploads, slope, bend = theory.uploads_and_slopes(rate, dwell, delay, t)
-        growth = t * slope
-        excess = np.log1p(growth) - uploads
-        new = t + excess * (1.0 + growth) / (t * np.maximum(slope * slope - bend, _TINY))
-        if iteration < _UNGUARDED_STEPS:
-            new = np.minimum(np.maximum(new, low), high)
-        else:
-            low, high = np.where(excess > 0, t, low), np.where(excess > 0, high, t)
-            new = np.where((new < low) | (new > high), (low + high) / 2, new)
-        # Whoever runs into the end must start from there once, to see whether g still rises.
-        if iteration > 1 and (np.abs(new - t) <= _LAST_STEP * t * (new < longest)).all():
-            break
-        t = new
-    beyond = (t == longest) & (excess > 0)  # from there on Λ is a straight line
-    if beyond.any():
-        new = np.where(beyond, _best_linear_round_s(slope, uploads - slope * t), new)
-    return new
-
-
-def _first_guess(rate: Any, least: Array, room: Array, scale: Array) -> Array:
-    """The root for Λ ≈ λ·(T − T_min)·room/scale, times a fitted factor for what that leaves out."""
-    reach = room / scale
-    guess = np.log1p(rate * least * reach) / (rate * reach) * (1.08 + 0.6 / reach)
-    return least + np.minimum(guess, 0.95 * room)
-
-
-# ---- the best H ---------------------------------------------------------------------------------
-
-
-def _branch_and_bound(road: Conditions, most: Counts) -> tuple[Counts, Array]:
-    """The best H and T of every road; H = 0 where nothing fits."""
-    which = np.flatnonzero(most)  # the road of each range [start, stop)
-    start, stop = np.ones(len(which), np.int64), most[which] + 1
-    best = np.zeros(len(most))
-    seen = []
-    while len(which):
-        pieces = max(4, (_STEPS_AT_ONCE + 12 * len(most)) // len(which))
-        which, start, stop = _split(which, start, stop, pieces)
-        t, _, _, g = _best_rounds(road.take(which), start)
-        seen.append((which, start, t, g))
-        np.maximum.at(best, which, g)
-        hopeful = (stop - start > 1) & (g * ((stop - 1) / start) >= best[which] * (1 - _TIE))
-        which, start, stop = which[hopeful], start[hopeful] + 1, stop[hopeful]
-    return _smallest_best(seen, best)
-
-
-def _split(which: Counts, start: Counts, stop: Counts, pieces: int) -> tuple[Counts, Counts, Counts]:
-    """Every range [start, stop) cut into at most so many pieces, by equal ratios, none empty."""
-    counts = np.minimum(stop - start, pieces)
-    last = np.cumsum(counts)
-    owner = np.repeat(np.arange(len(counts)), counts)
-    piece = np.arange(len(owner)) - (last - counts)[owner]
-    ratio = np.power(stop / start, 1.0 / counts)[owner]
-    starts = np.maximum(start[owner] + piece, np.floor(start[owner] * ratio**piece).astype(np.int64))
-    stops = np.append(starts[1:], 0)
-    stops[last - 1] = stop
-    return which[owner], starts, stops
-
-
-def _smallest_best(seen: list[tuple[Counts, Counts, Array, Array]], best: Array) -> tuple[Counts, Array]:
-    h, t = np.zeros(len(best), np.int64), np.zeros(len(best))
-    if not seen:
-        return h, t
-    which, steps, rounds, g = (np.concatenate(column) for column in zip(*seen, strict=True))
-    ties = np.flatnonzero((g >= best[which] * (1 - _TIE)) & (g > 0))
-    ties = ties[np.argsort(-steps[ties], kind="stable")]  # so that the smallest H is written last
-    h[which[ties]], t[which[ties]] = steps[ties], rounds[ties]
-    return h, t
-
-
-# ---- no plan ------------------------------------------------------------------------------------
-
-
-def _infeasible(road: Conditions) -> Plan:
-    longest, least = float(road.dwell.longest), float(theory.min_delay_s(road, 1))
-    who = "the slowest vehicles" if road.speed_sd_mps else "the vehicles"
-    stretch = least / longest
-    beyond = "beyond" if road.jitters else "to at least"
-    below = "below" if road.jitters else "to at most"
-    return Plan(
-        "infeasible",
-        reason=(
-            f"{who} leave after {_brief(longest)} s but one step with both transfers takes {_brief(least)} s:"
-            f" lengthen the section {beyond} {_brief(stretch * road.length_m)} m,"
-            f" or bring the step and the transfers {below} {_brief(longest)} s"
-        ),
-    )
-
-
-def _brief(value: float) -> str:
-    """Three digits, with at least one decimal place below ten: 2.0, 44, 0.0125."""
-    text = f"{value:.3g}"
-    return f"{value:.1f}" if "." not in text and value < 10 else text

@@ -4,7 +4,7 @@ from rich.console import Console
 from rich.table import Table
 
 from mobfl import theory
-from mobfl.planner import Plan
+from mobfl.plans import Plan
 from mobfl.scenario import Scenario
 from mobfl.sensitivity import OFF_BY, sensitivity
 
@@ -41,9 +41,7 @@ def _scenario_table(scenario: Scenario) -> Table:
         name, field = key.split(".")
         derived = scenario.link.model_bytes is not None and key in ("link.download_s", "link.upload_s")
         origin = "" if key in given else "from model_bytes" if derived else "default"
-        table.add_row(
-            key, f"{getattr(getattr(scenario, name), field):g} {unit}", meaning, f"[dim]{origin}[/dim]"
-        )
+        table.add_row(key, f"{getattr(getattr(scenario, name), field):g} {unit}", meaning, f"[dim]{origin}[/dim]")
     return table
 
 

@@ -36,9 +36,7 @@ def conditions_from(table: Any) -> Conditions:
         try:
             return np.broadcast_to(np.asarray(value, float), rows)
         except (TypeError, ValueError):
-            raise InputError(
-                f"column {key} must hold numbers, got {np.asarray(value).dtype} values"
-            ) from None
+            raise InputError(f"column {key} must hold numbers, got {np.asarray(value).dtype} values") from None
 
     if "link.model_bytes" in columns:
         model_bytes, downlink_bps, uplink_bps = (column(f"link.{key}") for key in LINK_BYTES)

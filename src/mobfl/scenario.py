@@ -36,9 +36,7 @@ Count = Annotated[int, BeforeValidator(_whole)]
 
 
 class Table(BaseModel):
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, validate_default=True
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False, validate_default=True)
 
 
 class Road(Table):
@@ -84,8 +82,7 @@ class Link(Table):
         seconds = [key for key in LINK_SECONDS if key in self.model_fields_set]
         if by_bytes and seconds:
             raise ValueError(
-                f"link must give either seconds or model_bytes with both rates,"
-                f" got {' and '.join(seconds + by_bytes)}"
+                f"link must give either seconds or model_bytes with both rates, got {' and '.join(seconds + by_bytes)}"
             )
         missing = [key for key in LINK_BYTES if key not in by_bytes]
         if by_bytes and missing:

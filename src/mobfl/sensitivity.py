@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from mobfl import theory
-from mobfl.planner import Plan, plan
+from mobfl.planner import plan
+from mobfl.plans import Plan
 from mobfl.scenario import Scenario
 
 OFF_BY = 0.2

@@ -165,9 +165,7 @@ def _uploads(difference: Any, cdf: Any, integral: Any) -> Any:
     return np.abs(difference) * cdf + 2.0 * integral
 
 
-def uploads_and_slopes(
-    arrivals_per_s: Any, dwell: Dwell, delay: ShiftedExponential, t: Any
-) -> tuple[Any, Any, Any]:
+def uploads_and_slopes(arrivals_per_s: Any, dwell: Dwell, delay: ShiftedExponential, t: Any) -> tuple[Any, Any, Any]:
     """Λ and its first two derivatives in T, for T ≥ T_min(H)."""
     d, weights = dwell.nodes(delay, t)
     cdf, integral = delay.cdf_and_integral(np.minimum(t, d))

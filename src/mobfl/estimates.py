@@ -1,0 +1,60 @@
+"""Means over rounds, with intervals that respect that neighbouring rounds share vehicles."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+_BATCHES = 128
+_LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+class BatchMeans:
+    """Sums over batches of consecutive rounds. The batches grow with the run, so memory does not.
+
+    Rounds within a batch may depend on each other, batches hardly do: the jackknife over batches gives the interval of
+    any function of the means.
+    """
+
+    def __init__(self, quantities: int, batch: int) -> None:
+        self._batch = batch
+        self._sums = np.empty((0, quantities))
+        self._rest = np.empty((quantities, 0))
+        self.rounds = 0
+
+    def add(self, columns: Array) -> None:
+        """Takes in some rounds: one row per quantity, one column per round."""
+        self.rounds += columns.shape[1]
+        pending = np.concatenate([self._rest, columns], axis=1)
+        while whole := min(pending.shape[1] // self._batch, _BATCHES - len(self._sums)):
+            taken, pending = np.split(pending, [whole * self._batch], axis=1)
+            self._sums = np.vstack([self._sums, taken.reshape(len(taken), whole, -1).sum(axis=2).T])
+            if len(self._sums) == _BATCHES:
+                self._sums = self._sums[::2] + self._sums[1::2]
+                self._batch *= 2
+        self._rest = pending
+
+    def estimate(self, function: Callable[[Array], float]) -> Estimate:
+        """`function` of the means over all rounds, with its jackknife interval (infinite for less than two batches)."""
+        in_batches, n = self._sums.sum(axis=0), len(self._sums)
+        value = float(function((in_batches + self._rest.sum(axis=1)) / self.rounds))
+        if n < 2:
+            return Estimate(value, -np.inf, np.inf)
+        without = np.array([function((in_batches - one) / ((n - 1) * self._batch)) for one in self._sums])
+        error = np.sqrt((n - 1) / n * np.square(without - without.mean()).sum())
+        from scipy.special import stdtrit
+
+        reach = float(stdtrit(n - 1, (1 + _LEVEL) / 2) * error)
+        return Estimate(value, value - reach, value + reach)

@@ -1,0 +1,110 @@
+"""The one table that every kind of traffic becomes: vehicle, enter_s, leave_s."""
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mobfl.errors import InputError
+
+Array = NDArray[np.float64]
+
+COLUMNS = ("vehicle", "enter_s", "leave_s")
+_VISIT = np.uint64(0xD1B54A32D192ED03)  # odd, so that visits of one vehicle never share a key
+
+
+@dataclass(frozen=True)
+class Crossings:
+    """One row per presence on the section, in the order of entering; a vehicle that returns has two rows."""
+
+    vehicle: NDArray[Any]  # numbers or text, as the source has them
+    enter_s: Array
+    leave_s: Array
+
+    def __post_init__(self) -> None:
+        if not len(self.vehicle) == len(self.enter_s) == len(self.leave_s):
+            raise InputError("crossings must have columns of one length")
+        if self._keeps_rules():
+            return
+        for rule, broken in (
+            ("finite times", ~(np.isfinite(self.enter_s) & np.isfinite(self.leave_s))),
+            ("leave_s >= enter_s", self.leave_s < self.enter_s),
+            ("enter_s in order", np.diff(self.enter_s, prepend=-np.inf) < 0),
+        ):
+            if broken.any():
+                row = int(np.argmax(broken))
+                raise BrokenRowError(row, rule, f"{self.enter_s[row]} to {self.leave_s[row]}")
+
+    def _keeps_rules(self) -> bool:
+        in_order = bool((self.enter_s[1:] >= self.enter_s[:-1]).all())
+        return in_order and bool((self.leave_s >= self.enter_s).all() and np.isfinite(self.leave_s.sum()))
+
+    @classmethod
+    def sorted(cls, vehicle: Any, enter_s: Any, leave_s: Any) -> "Crossings":
+        """From rows in any order."""
+        enter, leave = np.asarray(enter_s, float), np.asarray(leave_s, float)
+        order = np.argsort(enter, kind="stable")
+        return cls(np.asarray(vehicle)[order], enter[order], leave[order])
+
+    def __len__(self) -> int:
+        return len(self.enter_s)
+
+    @property
+    def dwell_s(self) -> Array:
+        return self.leave_s - self.enter_s
+
+    @property
+    def observed_s(self) -> tuple[float, float]:
+        """From when the first vehicle has left to when the last enters: outside, the section fills or empties."""
+        if not len(self):
+            raise InputError("crossings must not be empty")
+        return float(self.leave_s.min()), float(self.enter_s[-1])
+
+    @property
+    def arrivals_per_s(self) -> float:
+        """The mean rate from the first to the last entering."""
+        span = float(self.enter_s[-1] - self.enter_s[0]) if len(self) else 0.0
+        if not span > 0:
+            raise InputError(f"crossings must span some time between enterings, got {len(self)} rows over {span:g} s")
+        return (len(self) - 1) / span
+
+    @cached_property
+    def keys(self) -> NDArray[np.uint64]:
+        """What a vehicle's random draws are addressed by: its own name and its visit, not its place in the table."""
+        if self.vehicle.dtype.kind in "iu":
+            keys = self.vehicle.astype(np.int64).view(np.uint64)
+            if (self.vehicle[1:] > self.vehicle[:-1]).all():  # nobody returns
+                return keys
+        else:
+            keys = np.array([_digest(str(name)) for name in self.vehicle], np.uint64)
+        return keys + _visits(keys) * _VISIT
+
+    def between(self, start_s: float, end_s: float) -> "Crossings":
+        """Those that are on the section at some time from start to end, their times unchanged."""
+        there = (self.leave_s > start_s) & (self.enter_s < end_s)
+        return Crossings(self.vehicle[there], self.enter_s[there], self.leave_s[there])
+
+
+class BrokenRowError(InputError):
+    """A row of crossings that breaks a rule; a reader of files turns the row into a line."""
+
+    def __init__(self, row: int, rule: str, value: str) -> None:
+        self.row, self.rule, self.value = row, rule, value
+        super().__init__(f"crossings must have {rule}, got {value} in row {row}")
+
+
+def _digest(name: str) -> int:
+    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little")
+
+
+def _visits(keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """How many rows before have the same key."""
+    order = np.argsort(keys, kind="stable")
+    new = np.append(True, keys[order][1:] != keys[order][:-1]) if len(keys) else np.zeros(0, bool)
+    first = np.maximum.accumulate(np.where(new, np.arange(len(keys)), 0))
+    visits = np.empty(len(keys), np.uint64)
+    visits[order] = np.arange(len(keys)) - first
+    return visits

@@ -1,0 +1,341 @@
+"""Recorded traffic as crossings: our own tables, SUMO's trip and floating-car files, NGSIM and highD.
+
+Files are read as streams, plain or gzipped. What is wrong with one is said in a sentence with file, line and rule.
+"""
+
+import csv
+import gzip
+import itertools
+import math
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from xml.parsers import expat
+
+import numpy as np
+
+from mobfl.errors import InputError, MissingExtraError
+from mobfl.mobility.crossings import COLUMNS, BrokenRowError, Crossings
+from mobfl.mobility.sections import Edge, Sample, Section, Step, Tracker, follow
+
+_METRES_PER_FOOT = 0.3048
+_HIGHD_FRAMES_PER_S = 25.0
+_CHUNK = 1 << 20
+# Names that SUMO's converters put before a column's own name.
+_PREFIXES = ("timestep_", "vehicle_", "fcd-export_", "fcd_")
+
+Row = tuple[int, dict[str, str]]  # a line's number and its values by column
+
+
+def read_crossings(file: Path, section: Section | None = None) -> Crossings:
+    """The crossings in a file of any known kind; positions (floating-car data, NGSIM, highD) need a section."""
+    try:
+        kind = "".join(suffix for suffix in file.suffixes if suffix != ".gz").lower()
+        if kind.endswith(".xml"):
+            crossings = _read_xml(file, section)
+        elif kind.endswith((".parquet", ".pq")):
+            crossings = _read_rows(file, _parquet_rows(file), section)
+        elif kind.endswith((".csv", ".txt")):
+            crossings = _read_rows(file, _csv_rows(file), section)
+        else:
+            raise InputError(f"trace must be a .csv, .parquet or .xml file (.gz allowed), got {str(file)!r}")
+    except OSError as error:
+        raise InputError(f"trace {str(file)!r} cannot be read: {error.strerror or error}") from None
+    except (EOFError, UnicodeDecodeError) as error:
+        raise InputError(f"trace {str(file)!r} must be complete text, got {error}") from None
+    if not len(crossings):
+        raise _broken(file, 1, "at least one crossing of the section", "none")
+    return crossings
+
+
+def write_crossings(crossings: Crossings, file: Path) -> None:
+    """Writes CSV or Parquet, beside the file first, so that an interruption leaves the old file or the new one."""
+    if file.suffix not in (".csv", ".parquet"):
+        raise InputError(f"crossings are written as .csv or .parquet, got {str(file)!r}")
+    part = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        if file.suffix == ".csv":
+            with part.open("w", newline="", encoding="utf-8") as out:
+                writer = csv.writer(out)
+                writer.writerow(COLUMNS)
+                columns = (column.tolist() for column in (crossings.vehicle, crossings.enter_s, crossings.leave_s))
+                writer.writerows(zip(*columns, strict=True))
+        else:
+            pyarrow, parquet = _arrow()
+            table = pyarrow.table({name: getattr(crossings, name).tolist() for name in COLUMNS})
+            parquet.write_table(table, part, compression="zstd")
+        part.replace(file)
+    except OSError as error:
+        raise InputError(f"crossings cannot be written to {str(file)!r}: {error.strerror or error}") from None
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _broken(file: Path, line: int, rule: str, value: Any) -> InputError:
+    return InputError(f"{file}, line {line}: there must be {rule}, got {value}")
+
+
+def _needed(file: Path, section: Section | None) -> Section:
+    if section is None:
+        raise InputError(f"trace {str(file)!r} holds positions: say which part of the road counts with --section")
+    return section
+
+
+# ---- tables ---------------------------------------------------------------------------------------
+
+
+def _read_rows(file: Path, rows: Iterator[Row], section: Section | None) -> Crossings:
+    first = next(rows, None)
+    if first is None:
+        raise _broken(file, 1, "a header and rows", "an empty file")
+    columns = first[1].keys()
+    table = _Table(file, itertools.chain([first], rows))
+    if columns & set(COLUMNS[1:]):
+        return _own_table(table.with_columns(columns, COLUMNS))
+    section = _needed(file, section)
+    if "global_time" in columns:
+        return _ngsim(table.with_columns(columns, ("vehicle_id", "global_time", "local_x", "local_y")), section)
+    if "frame" in columns:
+        return _highd(table.with_columns(columns, ("id", "frame", "x", "y")), section)
+    return _fcd_table(table, columns, section)
+
+
+@dataclass(frozen=True)
+class _Table:
+    """Rows with their lines, and the words for what is wrong with one."""
+
+    file: Path
+    rows: Iterator[Row]
+
+    def with_columns(self, columns: Iterable[str], wanted: tuple[str, ...]) -> "_Table":
+        missing = [name for name in wanted if name not in columns]
+        if missing:
+            raise _broken(self.file, 1, f"the columns {', '.join(wanted)}", f"no {', '.join(missing)}")
+        return self
+
+    def number(self, line: int, row: Mapping[str, str], column: str) -> float:
+        try:
+            value = float(row[column])
+        except (KeyError, ValueError):
+            raise _broken(self.file, line, f"a number in {column}", repr(row.get(column))) from None
+        if not math.isfinite(value):
+            raise _broken(self.file, line, f"a finite number in {column}", value)
+        return value
+
+
+def _csv_rows(file: Path) -> Iterator[Row]:
+    with _open(file) as binary:
+        lines = (line.decode("utf-8-sig") for line in binary)
+        header = next(lines, "").strip()
+        separator = ";" if ";" in header else ","
+        names = [_own_name(name) for name in header.split(separator)]
+        for line, row in enumerate(csv.reader(lines, delimiter=separator), start=2):
+            if row and len(row) != len(names):
+                raise _broken(file, line, f"{len(names)} values, as in the header", len(row))
+            if row:
+                yield line, dict(zip(names, row, strict=True))
+
+
+def _own_name(name: str) -> str:
+    """Without what SUMO's converters put before it, in lower case."""
+    name = name.strip().strip('"').lower()
+    for prefix in _PREFIXES:
+        if name.startswith(prefix) and name != "vehicle_id":  # NGSIM has a vehicle_id of its own
+            return name.removeprefix(prefix)
+    return name
+
+
+def _parquet_rows(file: Path) -> Iterator[Row]:
+    _, parquet = _arrow()
+    line = 0
+    try:
+        for batch in parquet.ParquetFile(file).iter_batches():
+            names = [_own_name(name) for name in batch.schema.names]
+            for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                line += 1
+                yield line, {name: "" if v is None else str(v) for name, v in zip(names, values, strict=True)}
+    except ValueError as error:  # Arrow's own errors are of this kind
+        raise InputError(f"trace {str(file)!r} must be Parquet: {str(error).splitlines()[0]}") from None
+
+
+def _arrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise MissingExtraError("reading and writing Parquet", "simulate") from None
+    return pyarrow, parquet
+
+
+def _own_table(table: _Table) -> Crossings:
+    lines, vehicle, enter, leave = [], [], [], []
+    for line, row in table.rows:
+        lines.append(line)
+        vehicle.append(row["vehicle"])
+        enter.append(table.number(line, row, "enter_s"))
+        leave.append(table.number(line, row, "leave_s"))
+    try:
+        return Crossings(_names(vehicle), np.array(enter), np.array(leave))
+    except BrokenRowError as error:
+        raise _broken(table.file, lines[error.row], error.rule, error.value) from None
+
+
+def _names(names: list[str]) -> Any:
+    """Whole numbers where all are, else text."""
+    try:
+        return np.array([int(name) for name in names], np.int64)
+    except (ValueError, OverflowError):
+        return np.array(names)
+
+
+def _fcd_table(table: _Table, columns: Collection[str], section: Section) -> Crossings:
+    """SUMO's floating-car data as CSV or Parquet: rows in the order of time."""
+    name = "id" if "id" in columns else "vehicle_id"
+    table.with_columns(
+        columns, ("time", name, *(("lane", "pos", "speed") if isinstance(section, Edge) else ("x", "y")))
+    )
+
+    def steps() -> Iterator[Step]:
+        now, seen = -math.inf, dict[Any, Sample]()
+        for line, row in table.rows:
+            time_s = table.number(line, row, "time")
+            if time_s < now:
+                raise _broken(table.file, line, "times in order", f"{time_s:g} s after {now:g} s")
+            if time_s > now and seen:
+                yield seen
+                seen = {}
+            now = time_s
+            if row[name]:  # a time step without vehicles has an empty row
+                values = {key: table.number(line, row, key) for key in ("x", "y", "pos", "speed") if row.get(key)}
+                seen[row[name]] = _sample(time_s, values, row.get("lane", ""))
+        yield seen
+
+    return follow(section, steps())
+
+
+def _sample(time_s: float, values: Mapping[Any, float], lane: str) -> Sample:
+    nan = math.nan
+    x, y, along, speed = (values.get(key, nan) for key in ("x", "y", "pos", "speed"))
+    return Sample(time_s, x, y, lane.rpartition("_")[0], along, speed)
+
+
+def _ngsim(table: _Table, section: Section) -> Crossings:
+    """NGSIM trajectories: milliseconds and feet, one vehicle after the other."""
+
+    def samples() -> Iterator[tuple[int, Any, Sample]]:
+        for line, row in table.rows:
+            time_s = table.number(line, row, "global_time") / 1000
+            x, y = (_METRES_PER_FOOT * table.number(line, row, axis) for axis in ("local_x", "local_y"))
+            yield line, int(table.number(line, row, "vehicle_id")), Sample(time_s, x, y)
+
+    return _by_vehicle(table, section, samples(), longest_gap_s=0.35)
+
+
+def _highd(table: _Table, section: Section) -> Crossings:
+    """highD tracks: 25 frames a second, metres, the corner of each vehicle's box."""
+
+    def samples() -> Iterator[tuple[int, Any, Sample]]:
+        for line, row in table.rows:
+            time_s = table.number(line, row, "frame") / _HIGHD_FRAMES_PER_S
+            x, y = (
+                table.number(line, row, axis) + (table.number(line, row, size) / 2 if size in row else 0.0)
+                for axis, size in (("x", "width"), ("y", "height"))
+            )
+            yield line, int(table.number(line, row, "id")), Sample(time_s, x, y)
+
+    return _by_vehicle(table, section, samples(), longest_gap_s=0.1)
+
+
+def _by_vehicle(
+    table: _Table, section: Section, samples: Iterator[tuple[int, Any, Sample]], longest_gap_s: float
+) -> Crossings:
+    """From samples in which each vehicle's times are in order; after a gap it counts as another visit."""
+    tracker = Tracker(section)
+    for line, vehicle, sample in samples:
+        before = tracker.last.get(vehicle)
+        if before is not None and sample.time_s < before.time_s:
+            rule = f"times in order for vehicle {vehicle}"
+            raise _broken(table.file, line, rule, f"{sample.time_s:g} s after {before.time_s:g} s")
+        if before is not None and sample.time_s - before.time_s > longest_gap_s:
+            tracker.lose(vehicle)
+        tracker.see(vehicle, sample)
+    return tracker.finish()
+
+
+# ---- XML ------------------------------------------------------------------------------------------
+
+
+def _read_xml(file: Path, section: Section | None) -> Crossings:
+    elements = _elements(file)
+    root = next(elements, None)
+    match root and root[1]:
+        case "tripinfos":
+            if section is not None:
+                raise InputError(f"trace {str(file)!r} holds whole trips, which have no positions for a --section")
+            return _tripinfos(file, elements)
+        case "fcd-export":
+            return follow(_needed(file, section), _fcd_steps(file, elements))
+        case other:
+            line = root[0] if root else 1
+            raise _broken(file, line, "tripinfos or fcd-export", f"<{other}>" if other else "an empty file")
+
+
+def _elements(file: Path) -> Iterator[tuple[int, str, dict[str, str]]]:
+    """Every element's line, name and attributes, as the file is read."""
+    parser, found = expat.ParserCreate(), list[tuple[int, str, dict[str, str]]]()
+    parser.StartElementHandler = lambda name, values: found.append((parser.CurrentLineNumber, name, values))
+    with _open(file) as binary:
+        try:
+            while chunk := binary.read(_CHUNK):
+                parser.Parse(chunk, False)
+                yield from found
+                found.clear()
+            parser.Parse(b"", True)
+        except expat.ExpatError as error:
+            reason = expat.errors.messages[error.code]
+            raise _broken(file, error.lineno, "complete XML", reason) from None
+
+
+def _attribute(file: Path, line: int, values: Mapping[str, str], name: str) -> float:
+    return _Table(file, iter(())).number(line, values, name)
+
+
+def _tripinfos(file: Path, elements: Iterator[tuple[int, str, dict[str, str]]]) -> Crossings:
+    vehicle, enter, leave = [], [], []
+    for line, name, values in elements:
+        if name != "tripinfo":
+            continue
+        depart, arrival = (_attribute(file, line, values, key) for key in ("depart", "arrival"))
+        if arrival == -1:  # SUMO's word for a vehicle that was still under way at the end
+            continue
+        if arrival < depart:
+            raise _broken(file, line, "arrival >= depart", f"{arrival:g} < {depart:g}")
+        vehicle.append(values.get("id", ""))
+        enter.append(depart)
+        leave.append(arrival)
+    return Crossings.sorted(_names(vehicle), enter, leave)
+
+
+def _fcd_steps(file: Path, elements: Iterator[tuple[int, str, dict[str, str]]]) -> Iterator[Step]:
+    now, seen = -math.inf, dict[Any, Sample]()
+    for line, name, values in elements:
+        if name == "timestep":
+            time_s = _attribute(file, line, values, "time")
+            if time_s < now:
+                raise _broken(file, line, "times in order", f"{time_s:g} s after {now:g} s")
+            if now > -math.inf:
+                yield seen
+            now, seen = time_s, {}
+        elif name == "vehicle":
+            numbers = {key: _attribute(file, line, values, key) for key in ("x", "y", "pos", "speed") if key in values}
+            seen[values.get("id", "")] = _sample(now, numbers, values.get("lane", ""))
+    yield seen
+
+
+@contextmanager
+def _open(file: Path) -> Iterator[Any]:
+    with gzip.open(file, "rb") if file.suffix == ".gz" else file.open("rb") as binary:
+        yield binary

@@ -1,0 +1,152 @@
+"""The exact optimum of g under Theorem 1 and the identity behind it.
+
+For a given H the best T is exact: closed form above the longest dwell, a Newton root below. H is found by
+branch and bound on a fact that needs no unimodality: with G(H) = max_T g(H, T), G(H)/H never rises, since
+more steps only delay an upload. So G(H) ≤ (H/a)·G(a) for H ≥ a, and whole ranges of H are ruled out by
+their left ends. The proofs are in docs/background/theory.md.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mobfl import theory
+from mobfl.distributions import Dwell, ShiftedExponential
+from mobfl.plans import Plan, no_plan
+from mobfl.theory import Conditions
+
+Array = NDArray[np.float64]
+Counts = NDArray[np.int64]
+
+# Two values of g this close are a tie: a few roundings of a double.
+_TIE = 16 * np.finfo(float).eps
+# Newton squares its error, so after a relative step of 1e-6 about 1e-12 is left.
+_LAST_STEP = 1e-6
+# Below this the series of y in s is as good as Newton, which there loses digits.
+_SERIES_REACH = 1e-3
+# Keeps a quotient finite where no vehicle stays long enough to be told from none.
+_TINY = 1e-300
+# The guard costs a third of an iteration and is hardly ever needed, so the first steps go without.
+_UNGUARDED_STEPS = 8
+STEPS_AT_ONCE = 400
+
+
+# ---- the best T for a given H -------------------------------------------------------------------
+
+
+def best_rounds(road: Conditions, h: Counts) -> tuple[Array, Array, Array, Array]:
+    """For every H its best T, with Λ, P{M_suc > 0} and g there."""
+    rate, dwell, delay = road.arrivals_per_s, road.dwell, theory.delay(road, h)
+    if isinstance(delay, ShiftedExponential):
+        t = _best_round_with_jitter(rate, dwell, delay)
+    else:  # Λ is linear in T from T_min on
+        c0, c1 = theory.long_round_identity(dwell, delay)
+        t = np.maximum(best_linear_round_s(rate * c0, rate * c1), theory.min_delay_s(road, h))
+    uploads = theory.uploads_identity(rate, dwell, delay, t)
+    return t, uploads, *theory.valid_and_objective(uploads, h, t)
+
+
+def best_linear_round_s(slope: Array, offset: Array) -> Array:
+    """The T that maximises (1 − e^−Λ)/T for Λ = slope·T + offset; 0 where that only falls.
+
+    With y = slope·T this is y − log(1 + y) = −offset, so y = −W₋₁(−e^(offset − 1)) − 1. We solve for y
+    itself: the argument of W loses half its digits near −1/e, which is where rare traffic lies.
+    """
+    c = np.maximum(-offset, 0.0)
+    s = np.sqrt(2.0 * c)
+    start = s + s * s / 3.0 + s * s * s / (36.0 + 6.0 * s)  # y's series in s, bent towards c + log c
+    y = np.maximum(start, _SERIES_REACH)
+    for _ in range(2):  # from within 0.5 % to 1e-12, for any c
+        y = y - (y - np.log1p(y) - c) * (1.0 + y) / y
+    return np.where(s < _SERIES_REACH, start, y) / np.maximum(slope, _TINY)
+
+
+def _best_round_with_jitter(rate: Any, dwell: Dwell, delay: ShiftedExponential) -> Array:
+    """The root of ∂g/∂T: by Newton up to the longest dwell, in closed form beyond.
+
+    The sign of ∂g/∂T is that of log(1 + T·∂Λ/∂T) − Λ, which falls in T and, unlike the paper's q, cannot
+    overflow.
+    """
+    low = delay.shift
+    high = longest = dwell.longest
+    t = _first_guess(rate, low, high - low, delay.scale)
+    for iteration in range(100):
+        uploads, slope, bend = theory.uploads_and_slopes(rate, dwell, delay, t)
+        growth = t * slope
+        excess = np.log1p(growth) - uploads
+        new = t + excess * (1.0 + growth) / (t * np.maximum(slope * slope - bend, _TINY))
+        if iteration < _UNGUARDED_STEPS:
+            new = np.minimum(np.maximum(new, low), high)
+        else:
+            low, high = np.where(excess > 0, t, low), np.where(excess > 0, high, t)
+            new = np.where((new < low) | (new > high), (low + high) / 2, new)
+        # Whoever runs into the end must start from there once, to see whether g still rises.
+        if iteration > 1 and (np.abs(new - t) <= _LAST_STEP * t * (new < longest)).all():
+            break
+        t = new
+    beyond = (t == longest) & (excess > 0)  # from there on Λ is a straight line
+    if beyond.any():
+        new = np.where(beyond, best_linear_round_s(slope, uploads - slope * t), new)
+    return new
+
+
+def _first_guess(rate: Any, least: Array, room: Array, scale: Array) -> Array:
+    """The root for Λ ≈ λ·(T − T_min)·room/scale, times a fitted factor for what that leaves out."""
+    reach = room / scale
+    guess = np.log1p(rate * least * reach) / (rate * reach) * (1.08 + 0.6 / reach)
+    return least + np.minimum(guess, 0.95 * room)
+
+
+# ---- the best H ---------------------------------------------------------------------------------
+
+
+def branch_and_bound(road: Conditions, most: Counts) -> tuple[Counts, Array]:
+    """The best H and T of every road; H = 0 where nothing fits."""
+    which = np.flatnonzero(most)  # the road of each range [start, stop)
+    start, stop = np.ones(len(which), np.int64), most[which] + 1
+    best = np.zeros(len(most))
+    seen = []
+    while len(which):
+        pieces = max(4, (STEPS_AT_ONCE + 12 * len(most)) // len(which))
+        which, start, stop = _split(which, start, stop, pieces)
+        t, _, _, g = best_rounds(road.take(which), start)
+        seen.append((which, start, t, g))
+        np.maximum.at(best, which, g)
+        hopeful = (stop - start > 1) & (g * ((stop - 1) / start) >= best[which] * (1 - _TIE))
+        which, start, stop = which[hopeful], start[hopeful] + 1, stop[hopeful]
+    return _smallest_best(seen, best)
+
+
+def _split(which: Counts, start: Counts, stop: Counts, pieces: int) -> tuple[Counts, Counts, Counts]:
+    """Every range [start, stop) cut into at most so many pieces, by equal ratios, none empty."""
+    counts = np.minimum(stop - start, pieces)
+    last = np.cumsum(counts)
+    owner = np.repeat(np.arange(len(counts)), counts)
+    piece = np.arange(len(owner)) - (last - counts)[owner]
+    ratio = np.power(stop / start, 1.0 / counts)[owner]
+    starts = np.maximum(start[owner] + piece, np.floor(start[owner] * ratio**piece).astype(np.int64))
+    stops = np.append(starts[1:], 0)
+    stops[last - 1] = stop
+    return which[owner], starts, stops
+
+
+def _smallest_best(seen: list[tuple[Counts, Counts, Array, Array]], best: Array) -> tuple[Counts, Array]:
+    h, t = np.zeros(len(best), np.int64), np.zeros(len(best))
+    if not seen:
+        return h, t
+    which, steps, rounds, g = (np.concatenate(column) for column in zip(*seen, strict=True))
+    ties = np.flatnonzero((g >= best[which] * (1 - _TIE)) & (g > 0))
+    ties = ties[np.argsort(-steps[ties], kind="stable")]  # so that the smallest H is written last
+    h[which[ties]], t[which[ties]] = steps[ties], rounds[ties]
+    return h, t
+
+
+def best_of(road: Conditions, h: Counts) -> Plan:
+    """The best of these H, each with its best T."""
+    if not h.any():
+        return no_plan(road)
+    t, uploads, valid, g = best_rounds(road, h)
+    best = int((g >= g.max() * (1 - _TIE)).argmax())
+    chosen = (column[best].item() for column in (h, t, g, uploads, valid))
+    return Plan("ok", *chosen) if g[best] > 0 else no_plan(road)

@@ -1,0 +1,107 @@
+"""What planning returns: H and T with what they promise, for one road or many, or why there is no plan."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mobfl import theory
+from mobfl.theory import Conditions
+
+Array = NDArray[np.float64]
+Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """H and T with what they promise; without a feasible plan the numbers are None and `reason` says why."""
+
+    status: str
+    local_steps: int | None = None
+    round_s: float | None = None
+    objective: float | None = None
+    expected_uploads: float | None = None
+    valid_round_prob: float | None = None
+    reason: str | None = None
+
+    @classmethod
+    def at(cls, scenario: theory.Road, local_steps: int, round_s: float) -> "Plan":
+        """What this H and T promise on this road, best or not."""
+        uploads, valid, objective = theory.promise(scenario, local_steps, round_s)
+        return cls("ok", int(local_steps), float(round_s), float(objective), float(uploads), float(valid))
+
+    @property
+    def optimum(self) -> tuple[int, float, float]:
+        """H, T and g, for those who have seen that there is a plan."""
+        if self.local_steps is None or self.round_s is None or self.objective is None:
+            raise ValueError(f"there is no plan: {self.reason}")
+        return self.local_steps, self.round_s, self.objective
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Plans:
+    """Plans for many roads, as arrays; where none is feasible H is 0 and the rest NaN. A row is a `Plan`."""
+
+    local_steps: Counts
+    round_s: Array
+    objective: Array
+    expected_uploads: Array
+    valid_round_prob: Array
+    roads: Conditions
+
+    @property
+    def status(self) -> NDArray[np.str_]:
+        return np.where(self.local_steps > 0, "ok", "infeasible")
+
+    def __len__(self) -> int:
+        return len(self.local_steps)
+
+    def __getitem__(self, row: int) -> Plan:
+        road = self.roads.take(row)
+        if not self.local_steps[row]:
+            return no_plan(road)
+        return Plan.at(road, self.local_steps[row], self.round_s[row])
+
+
+def no_plan(road: Conditions) -> Plan:
+    """Why nothing fits on this road, and what would help."""
+    longest, least = float(road.dwell.longest), float(theory.min_delay_s(road, 1))
+    who = "the slowest vehicles" if road.speed_sd_mps else "the vehicles"
+    stretch = least / longest
+    beyond = "beyond" if road.jitters else "to at least"
+    below = "below" if road.jitters else "to at most"
+    return Plan(
+        "infeasible",
+        reason=(
+            f"{who} leave after {_brief(longest)} s but one step with both transfers takes {_brief(least)} s:"
+            f" lengthen the section {beyond} {_brief(stretch * road.length_m)} m,"
+            f" or bring the step and the transfers {below} {_brief(longest)} s"
+        ),
+    )
+
+
+def _brief(value: float) -> str:
+    """Three digits, with at least one decimal place below ten: 2.0, 44, 0.0125."""
+    text = f"{value:.3g}"
+    return f"{value:.1f}" if "." not in text and value < 10 else text
+
+
+@dataclass(frozen=True)
+class PoissonPlan:
+    """Theorem 1's plan for a recorded road: what it promises, and what it would really give there."""
+
+    local_steps: int
+    round_s: float
+    promised_objective: float
+    real_objective: float
+
+
+@dataclass(frozen=True)
+class TracePlan(Plan):
+    """A plan made from recorded crossings, beside Theorem 1's plan for their rate and mean dwell."""
+
+    poisson_plan: PoissonPlan | None = None

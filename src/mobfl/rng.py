@@ -1,0 +1,71 @@
+"""Random numbers addressed by what they are for, never by the order in which they are drawn.
+
+A number is found by (seed, purpose, vehicle, attempt). Seed and purpose give a stream, stream and vehicle a key,
+and the key is the state of a SplitMix64 generator (Steele, Lea, Flood 2014) whose attempt-th output is the draw.
+So a vehicle more or less, another plan or another number of workers shifts nobody else's draws.
+"""
+
+import math
+
+import numpy as np
+from numba import njit, uint64
+from numpy.typing import NDArray
+
+from mobfl.errors import InputError
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
+_MIX_2 = np.uint64(0x94D049BB133111EB)
+_S11, _S27, _S30, _S31 = (np.uint64(shift) for shift in (11, 27, 30, 31))
+_ONE = np.uint64(1)
+_STEP = 2.0**-53
+
+
+def stream(seed: int, purpose: str) -> np.uint64:
+    """The stream of a seed (≥ 0) for one purpose, independent of every other purpose's."""
+    if seed < 0:
+        raise InputError(f"seed must be >= 0, got {seed}")
+    return np.random.SeedSequence([seed, *purpose.encode()]).generate_state(1, np.uint64)[0]
+
+
+@njit(uint64(uint64), inline="always", cache=True)
+def _mix(z: np.uint64) -> np.uint64:
+    z = (z ^ (z >> _S30)) * _MIX_1
+    z = (z ^ (z >> _S27)) * _MIX_2
+    return z ^ (z >> _S31)
+
+
+@njit(inline="always", cache=True)
+def vehicle_key(stream: np.uint64, vehicle: np.uint64) -> np.uint64:
+    return _mix(stream ^ _mix(vehicle + _GOLDEN))
+
+
+@njit(inline="always", cache=True)
+def uniform(key: np.uint64, attempt: int) -> float:
+    """Uniform in (0, 1]."""
+    bits = _mix(key + (np.uint64(attempt) + _ONE) * _GOLDEN)
+    return (np.float64(bits >> _S11) + 1.0) * _STEP
+
+
+@njit(inline="always", cache=True)
+def exponential(key: np.uint64, attempt: int) -> float:
+    """Exponential with mean 1."""
+    return -math.log(uniform(key, attempt))
+
+
+@njit(cache=True)
+def vehicle_keys(stream: np.uint64, vehicles: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The key of every vehicle in a stream."""
+    keys = np.empty_like(vehicles)
+    for i in range(len(vehicles)):
+        keys[i] = vehicle_key(stream, vehicles[i])
+    return keys
+
+
+@njit(cache=True)
+def uniforms(stream: np.uint64, vehicles: NDArray[np.uint64]) -> NDArray[np.float64]:
+    """The first uniform of every vehicle in a stream."""
+    draws = np.empty(len(vehicles))
+    for i in range(len(vehicles)):
+        draws[i] = uniform(vehicle_key(stream, vehicles[i]), 0)
+    return draws
