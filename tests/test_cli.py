@@ -125,4 +125,4 @@ def test_without_matplotlib_the_command_that_installs_it_is_named() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.strip() == "drawing a plan needs the extra 'figures': pip install 'mobfl[figures]'"
+    assert done.stderr.strip() == "drawing a figure needs the extra 'figures': pip install 'mobfl[figures]'"

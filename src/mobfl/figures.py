@@ -1,6 +1,8 @@
 """Figures for print: legible in greyscale, units on every axis. Needs the extra `figures`."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from mobfl.simulation import Simulation
+
 _FORMATS = (".png", ".pdf", ".svg")
 _SIZE_IN = (7.2, 3.2)  # two columns of a paper
 # In greyscale the curves differ by their dashes.
@@ -25,6 +29,33 @@ _SHARES = (0.25, 0.5, 0.75, 0.9, 0.97)  # of the best g, for the contour lines
 
 def draw_plan(scenario: Scenario, plan: Plan, file: Path) -> None:
     """Draws g(H, ·) for several H beside g over (H, T), the optimum marked, into a PNG, PDF or SVG file."""
+    with _figure(file, _SIZE_IN) as figure:
+        curves, surface = figure.subplots(1, 2)
+        _draw_curves(curves, scenario, plan)
+        _draw_surface(surface, scenario, plan)
+
+
+def draw_simulation(result: "Simulation", file: Path) -> None:
+    """Draws the histogram of uploads per round with the Poisson law of the promised mean over it."""
+    from scipy.stats import poisson
+
+    with _figure(file, (3.6, 2.8)) as figure:
+        from matplotlib.ticker import MaxNLocator
+
+        axes = figure.subplots()
+        counts = np.arange(len(result.histogram))
+        axes.bar(counts, result.histogram / result.rounds, color="0.75", label=f"{result.rounds} rounds")
+        law = poisson.pmf(counts, result.expected_uploads)
+        axes.plot(counts, law, "o-", color="black", markersize=4, label=f"Poisson, mean {result.expected_uploads:.2f}")
+        axes.set(xlabel="uploads per round", ylabel="share of the rounds")
+        axes.set_title(f"H = {result.local_steps}, T = {result.round_s:.2f} s")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.legend(loc="upper right")
+
+
+@contextmanager
+def _figure(file: Path, size_in: tuple[float, float]) -> "Iterator[Figure]":
+    """An empty figure in our style, saved to the file once it is drawn."""
     if file.suffix.lower() not in _FORMATS:
         raise InputError(f"--plot must end in one of {', '.join(_FORMATS)}, got {str(file)!r}")
     try:
@@ -32,13 +63,11 @@ def draw_plan(scenario: Scenario, plan: Plan, file: Path) -> None:
         from matplotlib import style
         from matplotlib.figure import Figure
     except ImportError:
-        raise MissingExtraError("drawing a plan", "figures") from None
+        raise MissingExtraError("drawing a figure", "figures") from None
     with matplotlib.rc_context(), resources.as_file(resources.files("mobfl") / "mobfl.mplstyle") as look:
         style.use(look)
-        figure = Figure(figsize=_SIZE_IN, layout="constrained")
-        curves, surface = figure.subplots(1, 2)
-        _draw_curves(curves, scenario, plan)
-        _draw_surface(surface, scenario, plan)
+        figure = Figure(figsize=size_in, layout="constrained")
+        yield figure
         _save(figure, file)
 
 

@@ -1,12 +1,18 @@
 """A plan as a person reads it in a terminal."""
 
+from typing import TYPE_CHECKING
+
 from rich.console import Console
 from rich.table import Table
 
 from mobfl import theory
-from mobfl.plans import Plan
+from mobfl.plans import Plan, TracePlan
 from mobfl.scenario import Scenario
 from mobfl.sensitivity import OFF_BY, sensitivity
+
+if TYPE_CHECKING:
+    from mobfl.mobility.crossings import Crossings
+    from mobfl.simulation import Simulation
 
 # What planning depends on, in the order of the symbol table.
 _PLANNED_WITH = [
@@ -73,3 +79,49 @@ def _sensitivity_table(scenario: Scenario, plan: Plan) -> Table:
 
 def _share(loss: float | None) -> str:
     return "infeasible" if loss is None else f"{loss:.2%}"
+
+
+def print_trace_plan(console: Console, crossings: "Crossings", title: str, plan: Plan) -> None:
+    stay = crossings.dwell_s
+    console.print(f"[bold]Trace[/bold] {title}")
+    table = Table(box=None, show_header=False)
+    table.add_row("crossings", f"{len(crossings)}", "vehicles on the section")
+    table.add_row("arrivals", f"{crossings.arrivals_per_s:.4f} /s", "mean rate")
+    table.add_row("dwell", f"{stay.mean():.2f} s", f"mean stay, standard deviation {stay.std():.2f} s")
+    console.print(table)
+    if plan.reason is not None:
+        console.print(f"\n[bold]No plan is possible[/bold]: {plan.reason}.", soft_wrap=True)
+        return
+    h, t, g = plan.optimum
+    table = Table(box=None, show_header=False)
+    table.add_row("local_steps", f"[bold]{h}[/bold]", "H, the steps a vehicle takes in a round")
+    table.add_row("round_s", f"[bold]{t:.4f}[/bold] s", "T, the length of a round")
+    table.add_row("objective", f"{g:.4f} /s", "g on this road, averaged over when rounds begin")
+    table.add_row("expected_uploads", f"{plan.expected_uploads:.4f}", "uploads per round")
+    table.add_row("valid_round_prob", f"{plan.valid_round_prob:.2%}", "rounds with an upload")
+    console.print("\n[bold]Plan[/bold]")
+    console.print(table)
+    if isinstance(plan, TracePlan) and plan.poisson_plan is not None:
+        other = plan.poisson_plan
+        console.print(
+            f"\n[bold]Theorem 1[/bold] would choose H = {other.local_steps}, T = {other.round_s:.4f} s and promise"
+            f" g = {other.promised_objective:.4f} /s; on this road it would give {other.real_objective:.4f} /s.",
+            soft_wrap=True,
+        )
+
+
+def print_simulation(console: Console, result: "Simulation") -> None:
+    console.print(f"[bold]{result.rounds} rounds[/bold] with H = {result.local_steps}, T = {result.round_s:.4f} s")
+    table = Table(box=None)
+    for column in ("", "measured", "95 % interval", "promised"):
+        table.add_column(column, justify="left" if not column else "right")
+    for name, measured, promised in (
+        ("uploads per round", result.mean_uploads, f"{result.expected_uploads:.4f}"),
+        ("chance of an empty round", result.empty_prob, f"{result.expected_empty_prob:.4f}"),
+        ("variance/mean of uploads", result.variance_to_mean, "1.0000"),
+        ("trainings that count", result.contributing_share, ""),
+    ):
+        table.add_row(name, f"{measured.value:.4f}", f"{measured.low:.4f} to {measured.high:.4f}", promised)
+    console.print(table)
+    if result.warning is not None:
+        console.print(f"\n[bold]Warning[/bold]: {result.warning}", soft_wrap=True)

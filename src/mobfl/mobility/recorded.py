@@ -51,10 +51,17 @@ def read_crossings(file: Path, section: Section | None = None) -> Crossings:
     return crossings
 
 
+def check_crossings_file(file: Path) -> None:
+    """Whether crossings can be written there, before hours are spent on making them."""
+    if file.suffix not in (".csv", ".parquet"):
+        raise InputError(f"crossings are written to .csv or .parquet, got {str(file)!r}")
+    if not file.parent.is_dir():
+        raise InputError(f"crossings cannot be written to {str(file)!r}: there is no folder {str(file.parent)!r}")
+
+
 def write_crossings(crossings: Crossings, file: Path) -> None:
     """Writes CSV or Parquet, beside the file first, so that an interruption leaves the old file or the new one."""
-    if file.suffix not in (".csv", ".parquet"):
-        raise InputError(f"crossings are written as .csv or .parquet, got {str(file)!r}")
+    check_crossings_file(file)
     part = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         if file.suffix == ".csv":

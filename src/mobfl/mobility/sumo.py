@@ -1,0 +1,202 @@
+"""Traffic from SUMO: a configuration of your own, or a straight road made for a scenario.
+
+SUMO's library allows one simulation per process, so it runs in a child process (`sumo_worker`), which sends back its
+progress and the crossings. Needs the extra `sumo`.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+
+from mobfl.errors import InputError, MissingExtraError, MobflError
+from mobfl.mobility.crossings import Crossings
+from mobfl.mobility.sections import parse_section
+from mobfl.scenario import Scenario
+
+LONGEST_STEP_S = 0.5
+_APPROACH_M = 300.0
+_EXIT_M = 100.0
+_YELLOW_S = 3.0
+_LIBRARIES = "libgl1 libx11-6 libxrender1 libatomic1"
+
+
+class SumoError(MobflError):
+    """SUMO could not run what it was given."""
+
+
+def sumo_crossings(
+    config: Path,
+    section: str,
+    *,
+    duration_s: float | None = None,
+    warmup_s: float = 0.0,
+    step_s: float = LONGEST_STEP_S,
+    seed: int = 0,
+    progress: Callable[[float], None] = lambda _: None,
+) -> Crossings:
+    """The crossings of a section in a SUMO simulation, without those who enter during the warm-up.
+
+    With a step of one second a dwell of twenty would be off by 4 %: steps are at most half a second long, and the
+    instants of entering and leaving are found between them.
+    """
+    parse_section(section)
+    if not 0 < step_s <= LONGEST_STEP_S:
+        raise InputError(f"step must be > 0 and <= {LONGEST_STEP_S} s, got {step_s:g}")
+    if not config.is_file():
+        raise InputError(f"SUMO's configuration must be a file, got {str(config)!r}")
+    job = {
+        "config": str(config), "section": section, "duration_s": duration_s, "step_s": step_s, "seed": seed,
+    }  # fmt: skip
+    rows = [row for row in _run(job, progress) if row[1] >= warmup_s]
+    vehicle, enter, leave = zip(*rows, strict=True) if rows else ((), (), ())
+    return Crossings.sorted(np.array(vehicle), enter, leave)
+
+
+@dataclass(frozen=True)
+class Signal:
+    """A traffic light where the section begins: green for `green_s` in every cycle."""
+
+    cycle_s: float
+    green_s: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.green_s < self.cycle_s - _YELLOW_S:
+            rule = f"0 < GREEN < CYCLE - {_YELLOW_S:g} s"
+            raise InputError(f"signal must have {rule}, got {self.cycle_s:g},{self.green_s:g}")
+
+
+def straight_road_crossings(
+    scenario: Scenario,
+    *,
+    lanes: int = 1,
+    signal: Signal | None = None,
+    duration_s: float = 3600.0,
+    warmup_s: float = 300.0,
+    step_s: float = LONGEST_STEP_S,
+    seed: int = 0,
+    progress: Callable[[float], None] = lambda _: None,
+) -> Crossings:
+    """SUMO on a straight road with the scenario's length, arrivals, speed and spread of speeds."""
+    if lanes < 1:
+        raise InputError(f"lanes must be >= 1, got {lanes}")
+    with tempfile.TemporaryDirectory(prefix="mobfl-sumo-") as folder:
+        config = _straight_road(Path(folder), scenario, lanes, signal, warmup_s + duration_s)
+        return sumo_crossings(
+            config, "edge:section", duration_s=warmup_s + duration_s, warmup_s=warmup_s,
+            step_s=step_s, seed=seed, progress=progress,
+        )  # fmt: skip
+
+
+# ---- the child process ----------------------------------------------------------------------------
+
+
+def _run(job: dict[str, Any], progress: Callable[[float], None]) -> list[tuple[str, float, float]]:
+    """Runs the job and returns its rows; progress is the share that is done."""
+    command = [sys.executable, "-m", "mobfl.mobility.sumo_worker", json.dumps(job)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+        rows = list[tuple[str, float, float]]()
+        try:
+            assert child.stdout is not None and child.stderr is not None  # noqa: PT018
+            for line in child.stdout:
+                match json.loads(line):
+                    case {"share": share}:
+                        progress(share)
+                    case {"rows": found}:
+                        rows = [(name, enter, leave) for name, enter, leave in found]
+            complaint = child.stderr.read()
+        except BaseException:
+            child.kill()
+            raise
+    if child.returncode:
+        raise _explain(complaint, child.returncode)
+    return rows
+
+
+def _explain(complaint: str, status: int) -> MobflError:
+    if "No module named 'libsumo'" in complaint:
+        return MissingExtraError("traffic from SUMO", "sumo")
+    if "cannot open shared object file" in complaint:
+        return SumoError(
+            f"SUMO needs libGL, libX11, libXrender and libatomic, which are not all there: apt-get install {_LIBRARIES}"
+        )
+    lines = [line for line in complaint.splitlines() if line.startswith("Error")] or complaint.splitlines()[-1:]
+    return SumoError(f"SUMO ended with status {status}: {' '.join(lines) or 'no message'}")
+
+
+# ---- the straight road ----------------------------------------------------------------------------
+
+
+def _straight_road(folder: Path, scenario: Scenario, lanes: int, signal: Signal | None, end_s: float) -> Path:
+    """Writes network, vehicles and configuration: an approach, the section, an exit."""
+    length, traffic = scenario.road.length_m, scenario.traffic
+    ends = np.cumsum([0.0, _APPROACH_M, length, _EXIT_M])
+    nodes = ElementTree.Element("nodes")
+    for name, x in zip(("start", "gate", "end", "out"), ends, strict=True):
+        kind = "traffic_light" if signal and name == "gate" else "priority"
+        ElementTree.SubElement(nodes, "node", id=name, x=f"{x}", y="0", type=kind)
+    edges = ElementTree.Element("edges")
+    for name, a, b in (("approach", "start", "gate"), ("section", "gate", "end"), ("exit", "end", "out")):
+        values = {"id": name, "from": a, "to": b, "numLanes": str(lanes), "speed": f"{traffic.speed_mps}"}
+        ElementTree.SubElement(edges, "edge", values)
+    _write(folder / "road.nod.xml", nodes)
+    _write(folder / "road.edg.xml", edges)
+    _netconvert(folder)
+    _write(folder / "road.rou.xml", _vehicles(scenario, end_s))
+    additional = ElementTree.Element("additional")
+    if signal:
+        _add_signal(additional, signal, lanes)
+    _write(folder / "road.add.xml", additional)
+    config = ElementTree.Element("configuration")
+    inputs = ElementTree.SubElement(config, "input")
+    for key, file in (("net-file", "net"), ("route-files", "rou"), ("additional-files", "add")):
+        ElementTree.SubElement(inputs, key, value=f"road.{file}.xml")
+    _write(folder / "road.sumocfg", config)
+    return folder / "road.sumocfg"
+
+
+def _vehicles(scenario: Scenario, end_s: float) -> ElementTree.Element:
+    traffic = scenario.traffic
+    routes = ElementTree.Element("routes")
+    spread = traffic.speed_sd_mps / traffic.speed_mps
+    # normc is SUMO's normal law cut off at both ends; vehicles may exceed the road's speed by their factor.
+    kind = {"id": "car", "speedFactor": f"normc(1,{spread},0.1,3)", "maxSpeed": f"{3 * traffic.speed_mps}"}
+    ElementTree.SubElement(routes, "vType", kind)
+    flow = {
+        "id": "flow", "type": "car", "begin": "0", "end": f"{end_s}", "from": "approach", "to": "exit",
+        "period": f"exp({traffic.arrivals_per_s})", "departLane": "best", "departSpeed": "max",
+    }  # fmt: skip
+    ElementTree.SubElement(routes, "flow", flow)
+    return routes
+
+
+def _add_signal(additional: ElementTree.Element, signal: Signal, lanes: int) -> None:
+    logic = ElementTree.SubElement(additional, "tlLogic", id="gate", type="static", programID="mobfl", offset="0")
+    red_s = signal.cycle_s - signal.green_s - _YELLOW_S
+    for seconds, state in ((signal.green_s, "G"), (_YELLOW_S, "y"), (red_s, "r")):
+        ElementTree.SubElement(logic, "phase", duration=f"{seconds}", state=state * lanes)
+
+
+def _write(file: Path, root: ElementTree.Element) -> None:
+    ElementTree.ElementTree(root).write(file, encoding="utf-8", xml_declaration=True)
+
+
+def _netconvert(folder: Path) -> None:
+    try:
+        import sumo
+    except ImportError:
+        raise MissingExtraError("traffic from SUMO", "sumo") from None
+    command = [
+        str(Path(sumo.SUMO_HOME) / "bin/netconvert"), "--node-files", "road.nod.xml", "--edge-files", "road.edg.xml",
+        "--output-file", "road.net.xml", "--no-turnarounds", "true",
+    ]  # fmt: skip
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    if done.returncode:
+        raise _explain(done.stderr, done.returncode)

@@ -1,0 +1,77 @@
+"""The child process that holds SUMO: reads a job from its argument, writes progress and crossings as JSON lines."""
+
+import json
+import sys
+from typing import Any
+
+import libsumo
+
+from mobfl.mobility.sections import Edge, Sample, Section, Tracker, parse_section
+
+_REPORT_EVERY = 200  # steps
+
+
+def main() -> None:
+    job: dict[str, Any] = json.loads(sys.argv[1])
+    libsumo.start(
+        [
+            "sumo", "-c", job["config"], "--step-length", str(job["step_s"]), "--seed", str(job["seed"]),
+            "--no-step-log", "true", "--no-warnings", "true", "--duration-log.disable", "true",
+        ]
+    )  # fmt: skip
+    try:
+        crossings = _follow(parse_section(job["section"]), job["step_s"], job["duration_s"])
+    finally:
+        libsumo.close()
+    print(json.dumps({"rows": crossings}), flush=True)
+
+
+def _follow(section: Section, step_s: float, duration_s: float | None) -> list[tuple[Any, float, float]]:
+    tracker = Tracker(section)
+    look = _on_edge if isinstance(section, Edge) else _everywhere
+    start = libsumo.simulation.getTime()
+    end = libsumo.simulation.getEndTime() if duration_s is None else start + duration_s
+    step = 0
+    while libsumo.simulation.getMinExpectedNumber() > 0:
+        now = libsumo.simulation.getTime()
+        if 0 <= end <= now:
+            break
+        libsumo.simulationStep()
+        step += 1
+        seen = look(section, tracker, libsumo.simulation.getTime(), step_s)
+        for vehicle in [vehicle for vehicle in tracker.last if vehicle not in seen]:
+            tracker.lose(vehicle)
+        for vehicle, sample in seen.items():
+            tracker.see(vehicle, sample)
+        if step % _REPORT_EVERY == 0 and end > start:
+            print(json.dumps({"share": (now - start) / (end - start)}), flush=True)
+    tracker.finish()
+    return tracker.crossings
+
+
+def _everywhere(section: Section, tracker: Tracker, now: float, step_s: float) -> dict[str, Sample]:  # noqa: ARG001
+    vehicle = libsumo.vehicle
+    return {name: Sample(now, *vehicle.getPosition(name)) for name in vehicle.getIDList()}
+
+
+def _on_edge(section: Edge, tracker: Tracker, now: float, step_s: float) -> dict[str, Sample]:
+    """Those on the edge and those who were there a step ago; who comes onto it was elsewhere before."""
+    vehicle = libsumo.vehicle
+    there = set(libsumo.edge.getLastStepVehicleIDs(section.edge))
+    departed = set(libsumo.simulation.getDepartedIDList())
+    for name in there - tracker.last.keys() - departed:
+        tracker.last[name] = Sample(now - step_s)
+    arrived = set(libsumo.simulation.getArrivedIDList())
+    just_left = {name for name, last in tracker.last.items() if last.edge == section.edge} - there - arrived
+    return {
+        name: Sample(
+            now,
+            edge=vehicle.getRoadID(name),
+            along_m=vehicle.getLanePosition(name),
+            speed_mps=vehicle.getSpeed(name),
+        )
+        for name in sorted(there | just_left)
+    }
+
+
+main()
