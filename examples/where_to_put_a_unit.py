@@ -15,7 +15,7 @@ plans = mobfl.plan_many(
 for i in np.argsort(-np.nan_to_num(plans.objective)):
     site = plans[i]
     if site.status == "ok":
-        h, t, g = site.optimum
+        h, t, g = site.numbers
         print(f"{sites[i]:12} g = {g:.3f}/s with H = {h}, T = {t:.1f} s")
     else:
         print(f"{sites[i]:12} {site.reason}")

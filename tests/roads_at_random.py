@@ -10,7 +10,7 @@ def log_uniform(low: float, high: float) -> st.SearchStrategy[float]:
 
 
 RATES = log_uniform(1e-9, 1e3)
-JITTER = st.just(0.0) | log_uniform(1e-3, 30.0)
+JITTER = st.just(0.0) | log_uniform(1e-3, 30.0) | log_uniform(1e-13, 1e-3)
 STEPS_THAT_FIT = log_uniform(1.2, 150.0)
 NO_SPREAD = st.just(0.0)
 

@@ -111,7 +111,7 @@ def test_a_plot_that_cannot_be(tmp_path: Path, name: str) -> None:
 def test_an_interruption_is_status_130() -> None:
     code = (
         "import mobfl.cli as cli\n"
-        "def interrupted(road): raise KeyboardInterrupt\n"
+        "def interrupted(*_): raise KeyboardInterrupt\n"
         "cli.best_plan = interrupted\n"
         "import sys; sys.argv = ['mobfl', 'plan']; cli.main()"
     )

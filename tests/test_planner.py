@@ -65,8 +65,8 @@ def test_no_point_of_a_fine_grid_is_better(scenario: Scenario) -> None:
     t_min, t_max = theory.min_delay_s(scenario, h), theory.max_round_s(scenario, h)
     t = t_min + (t_max - t_min) * np.append(0, np.geomspace(1e-12, 1, 3000))
     on_grid = grid_objective(scenario, h, t).max()
-    assert best.optimum[2] >= on_grid * (1 - 1e-6)  # plain exp and 1 − e^−Λ lose digits for rare traffic
-    assert best.optimum[2] <= on_grid * (1 + 1e-3)
+    assert best.numbers[2] >= on_grid * (1 - 1e-6)  # plain exp and 1 − e^−Λ lose digits for rare traffic
+    assert best.numbers[2] <= on_grid * (1 + 1e-3)
 
 
 @given(scenarios(rates=log_uniform(1e-4, 1e2), jitter=log_uniform(1e-2, 10.0), spread=some_spread))
@@ -74,8 +74,8 @@ def test_algorithm_1_agrees(scenario: Scenario) -> None:
     best, found = plan(scenario), algorithm_1(scenario, 1e-9 * scenario.dwell_s)
     assert best.status == found.status
     if best.reason is None:
-        assert found.optimum[2] <= best.optimum[2] * (1 + 1e-12)
-        assert found.optimum[2] == pytest.approx(best.optimum[2], rel=1e-7)
+        assert found.numbers[2] <= best.numbers[2] * (1 + 1e-12)
+        assert found.numbers[2] == pytest.approx(best.numbers[2], rel=1e-7)
 
 
 @given(scenarios(jitter=log_uniform(1e-3, 30.0)), st.floats(0.0, 1.0))
@@ -112,8 +112,8 @@ def test_branch_and_bound_finds_what_trying_every_h_finds(scenario: Scenario) ->
     h = np.arange(1, int(theory.max_local_steps(scenario)) + 1)
     g = theory.objective(scenario, h, best_round_s(scenario, h))
     best = plan(scenario)
-    assert best.optimum[2] >= g.max() * (1 - 1e-14)
-    assert best.optimum[0] <= h[g.argmax()] or g[best.optimum[0] - 1] >= g.max() * (1 - 1e-14)
+    assert best.numbers[2] >= g.max() * (1 - 1e-14)
+    assert best.numbers[0] <= h[g.argmax()] or g[best.numbers[0] - 1] >= g.max() * (1 - 1e-14)
 
 
 # ---- extremes -------------------------------------------------------------------------------------
@@ -121,14 +121,14 @@ def test_branch_and_bound_finds_what_trying_every_h_finds(scenario: Scenario) ->
 
 def test_rare_traffic_waits_far_beyond_the_dwell(paper: Scenario) -> None:
     best = plan(paper.with_values({"traffic.arrivals_per_s": 1e-9}))
-    assert best.optimum[1] > 20
-    assert best.optimum[2] > 0
+    assert best.numbers[1] > 20
+    assert best.numbers[2] > 0
 
 
 def test_dense_traffic_does_not_overflow(paper: Scenario) -> None:
     best = plan(paper.with_values({"traffic.arrivals_per_s": 1e3}))
     assert best.valid_round_prob == pytest.approx(1.0, abs=0.05)
-    assert best.optimum[1] < 20
+    assert best.numbers[1] < 20
 
 
 def test_ties_go_to_the_smaller_h(paper: Scenario) -> None:
@@ -178,7 +178,7 @@ def test_an_infeasible_road_says_why_and_what_would_help(paper: Scenario) -> Non
     )
     assert algorithm_1(paper.with_values({"road.length_m": 40})) == none
     with pytest.raises(ValueError, match="there is no plan: the vehicles leave"):
-        _ = none.optimum
+        _ = none.numbers
 
 
 @pytest.mark.parametrize("values", [{}, {"compute.extra_step_s": 0}, {"traffic.speed_sd_mps": 0.05}])
@@ -247,20 +247,29 @@ def test_links_in_bytes_and_empty_tables() -> None:
         ({"road.length_m": [400, -5.0]}, r"row 1: road\.length_m must be > 0, got -5\.0"),
         (
             {"road.lenght_m": [400]},
-            r"row 0: road\.lenght_m is not a known key, did you mean road\.length_m\?",
+            r"road\.lenght_m is not a known key, did you mean road\.length_m\?",
         ),
         ({"traffic.participation": [0.5, 1, 1.5]}, r"row 2: traffic\.participation must be <= 1, got 1\.5"),
         ({"road.length_m": [1, 2], "traffic.speed_mps": [1, 2, 3]}, r"table must have columns of one length"),
         ({"road.length_m": [np.nan]}, r"row 0: road\.length_m must be finite, got nan"),
         (
-            {"compute.min_step_s": [0.2, 1e-300]},
+            {"compute.min_step_s": [0.2, 1e-11]},
             r"row 1: compute\.min_step_s must be such that at most 1e\+12",
         ),
         (
             {"link.model_bytes": [1000]},
             r"row 0: link\.model_bytes must come with downlink_bps and uplink_bps",
         ),
-        ({"road.length_m": [400.0, "long"]}, r"road\.length_m must"),
+        ({"road.length_m": [400.0, "long"]}, r"row \d: road\.length_m must be a number, got '"),
+        (
+            pd.DataFrame({"road.length_m": [400, True]}, dtype=object),
+            r"row 1: road\.length_m must be a number, got True",
+        ),
+        ({"training.batch_size": [64, 2.5]}, r"row 1: training\.batch_size must be a whole number, got 2\.5"),
+        ({"training.split": ["random", "foo"]}, r"row 1: training\.split must be one of"),
+        ({"traffic.speed_sd_mps": [1.0, 30.0]}, r"row 1: traffic\.speed_sd_mps must be <= traffic\.speed_mps"),
+        ({"road.lenght_m": []}, r"road\.lenght_m is not a known key"),
+        ({"road.length_m": [[1, 2], [3]]}, r"column road\.length_m must hold one value per row"),
         (17, r"table must have columns under the scenario's names, got int"),
     ],
 )

@@ -7,12 +7,12 @@ from mobfl.sensitivity import sensitivity
 
 def test_losses_against_hand_made_ratios(paper: Scenario) -> None:
     best = plan(paper)
-    h, t, g = best.optimum
+    h, t, g = best.numbers
     rows = {row.name: row for row in sensitivity(paper, best)}
     assert rows["round_s"].loss_below == pytest.approx(1 - theory.objective(paper, h, 0.8 * t) / g)
     assert rows["local_steps"].loss_above == pytest.approx(1 - theory.objective(paper, 29, t) / g)
     busy = paper.with_values({"traffic.arrivals_per_s": 0.12})
-    regret = 1 - theory.objective(busy, h, t) / plan(busy).optimum[2]
+    regret = 1 - theory.objective(busy, h, t) / plan(busy).numbers[2]
     assert rows["traffic.arrivals_per_s"].loss_above == pytest.approx(regret)
 
 

@@ -1,7 +1,9 @@
 """The command `mobfl`. Exit status: 0 done, 1 failed, 2 wrong input, 3 infeasible plan, 130 interrupted."""
 
 import importlib.util
+import io
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -51,7 +53,23 @@ def _load(scenario: str, settings: tuple[str, ...]) -> Scenario:
 
 
 _json = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-_plot = click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw a PNG, PDF or SVG.")
+
+
+def _plot_file(_: click.Context, __: click.Parameter, file: Path | None) -> Path | None:
+    if file is not None:
+        from mobfl.figures import check_plot_file
+
+        check_plot_file(file)
+    return file
+
+
+_plot = click.option(
+    "--plot",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    callback=_plot_file,
+    help="Draw a PNG, PDF or SVG.",
+)
 _seed = click.option("--seed", default=0, show_default=True, help="The same seed draws the same numbers.")
 _section = click.option("--section", metavar="SECTION", help="edge:ID[:FROM:TO], circle:X,Y,R or box:X0,Y0,X1,Y1.")
 _trace = click.option(
@@ -138,7 +156,7 @@ def simulate(
         if best.reason is not None:
             click.echo(f"No plan is possible: {best.reason}", err=True)
             context.exit(INFEASIBLE)
-        h, t, _ = best.optimum
+        h, t, _ = best.numbers
     else:
         h, t = _parse_plan(wanted)
     with _working("simulating", rounds) as progress:
@@ -277,8 +295,12 @@ def scenarios(name: str | None) -> None:
 
 
 def main() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that knows no λ still gets its answer
     try:
         status = cli.main(standalone_mode=False)
+        sys.stdout.flush()
     except click.ClickException as error:
         error.show()
         status = WRONG_INPUT
@@ -287,6 +309,12 @@ def main() -> None:
         status = WRONG_INPUT
     except MobflError as error:
         click.echo(str(error), err=True)
+        status = FAILED
+    except OSError as error:
+        # Nobody reads on (a pipe that ends), or there is no room: whatever is left cannot be written either.
+        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115
+        if not isinstance(error, BrokenPipeError):
+            click.echo(f"the result could not be written: {error.strerror or error}", err=True)
         status = FAILED
     except (click.Abort, KeyboardInterrupt):
         status = INTERRUPTED

@@ -98,9 +98,9 @@ class ShiftedExponential:
         cdf = -np.expm1(behind / self.scale)
         return cdf, -behind - self.scale * cdf
 
-    def density(self, cdf: Array) -> Array:
-        """The density where the cdf has this value."""
-        return (1.0 - cdf) / self.scale
+    def density(self, t: ArrayLike) -> Array:
+        """The density at t ≥ shift."""
+        return np.exp((self.shift - t) / self.scale) / self.scale
 
     def cdf(self, t: ArrayLike) -> Array:
         return self.cdf_and_integral(t)[0]
@@ -137,12 +137,13 @@ class TruncatedNormal:
         return self.cdf_and_integral(t)[0]
 
     def cdf_and_integral(self, t: ArrayLike) -> tuple[Array, Array]:
-        from scipy.special import ndtr
+        from scipy.special import log_ndtr, ndtr
 
         cut = self._standard(self.low)
         z = np.maximum(self._standard(t), cut)
-        integral = _normal_put(z) - _normal_put(cut) - ndtr(cut) * (z - cut)
-        return (ndtr(z) - ndtr(cut)) / ndtr(-cut), self.sd * integral / ndtr(-cut)
+        # Upper tails throughout: the lower ones lose their digits when the cut lies above the mean.
+        integral = (z - cut) - (_normal_call(cut) - _normal_call(z)) / ndtr(-cut)
+        return -np.expm1(log_ndtr(-z) - log_ndtr(-cut)), self.sd * integral
 
     def knots(self) -> list[Any]:
         return [self.low, *(self.mean + edge * self.sd for edge in _NORMAL_EDGES)]
@@ -281,8 +282,8 @@ def _normalised(weights: Array) -> Array:
     return weights / weights.sum(axis=0)  # which spares a truncated law its constant
 
 
-def _normal_put(z: Array) -> Array:
-    """E[(z − Z)⁺] of a standard normal Z."""
+def _normal_call(z: Array) -> Array:
+    """E[(Z − z)⁺] of a standard normal Z."""
     from scipy.special import ndtr
 
-    return z * ndtr(z) + np.exp(-z * z / 2) / np.sqrt(2 * np.pi)
+    return np.exp(-z * z / 2) / np.sqrt(2 * np.pi) - z * ndtr(-z)

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _FORMATS = (".png", ".pdf", ".svg")
 _SIZE_IN = (7.2, 3.2)  # two columns of a paper
 # In greyscale the curves differ by their dashes.
-_DASHES: tuple[Any, ...] = ("dotted", (0, (3, 1, 1, 1, 1, 1)), "solid", "dashed", "dashdot")
+_DASHES: tuple[Any, ...] = ("dotted", (0, (3, 1, 1, 1, 1, 1)), "dashed", "dashdot")
 _SHARES = (0.25, 0.5, 0.75, 0.9, 0.97)  # of the best g, for the contour lines
 
 
@@ -53,11 +53,15 @@ def draw_simulation(result: "Simulation", file: Path) -> None:
         axes.legend(loc="upper right")
 
 
+def check_plot_file(file: Path) -> None:
+    if file.suffix.lower() not in _FORMATS:
+        raise InputError(f"--plot must end in one of {', '.join(_FORMATS)}, got {str(file)!r}")
+
+
 @contextmanager
 def _figure(file: Path, size_in: tuple[float, float]) -> "Iterator[Figure]":
     """An empty figure in our style, saved to the file once it is drawn."""
-    if file.suffix.lower() not in _FORMATS:
-        raise InputError(f"--plot must end in one of {', '.join(_FORMATS)}, got {str(file)!r}")
+    check_plot_file(file)
     try:
         import matplotlib
         from matplotlib import style
@@ -72,12 +76,13 @@ def _figure(file: Path, size_in: tuple[float, float]) -> "Iterator[Figure]":
 
 
 def _draw_curves(axes: "Axes", scenario: Scenario, plan: Plan) -> None:
-    h_best, t_best, g_best = plan.optimum
+    h_best, t_best, g_best = plan.numbers
     t = np.linspace(0.0, _longest_shown_s(plan), 1001)[1:]
-    for h, dashes in zip(_compared_steps(scenario, h_best), _DASHES, strict=False):
-        colour, width = ("black", 1.8) if h == h_best else ("0.3", 1.1)
+    dashes = iter(_DASHES)
+    for h in _compared_steps(scenario, h_best):
+        colour, width, line = ("black", 1.8, "solid") if h == h_best else ("0.3", 1.1, next(dashes))
         g = theory.objective(scenario, h, t)
-        axes.plot(t, g, linestyle=dashes, color=colour, linewidth=width, label=f"H = {h}")
+        axes.plot(t, g, linestyle=line, color=colour, linewidth=width, label=f"H = {h}")
     axes.plot(t_best, g_best, "o", color="black", markersize=5)
     where = f"H = {h_best}, T = {t_best:.1f} s"
     axes.annotate(where, (t_best, g_best), (0, 6), textcoords="offset points", ha="center", fontsize=8)
@@ -88,7 +93,9 @@ def _draw_curves(axes: "Axes", scenario: Scenario, plan: Plan) -> None:
 
 
 def _draw_surface(axes: "Axes", scenario: Scenario, plan: Plan) -> None:
-    h_best, t_best, g_best = plan.optimum
+    from matplotlib.ticker import MaxNLocator
+
+    h_best, t_best, g_best = plan.numbers
     most = min(int(theory.max_local_steps(scenario)), 4 * h_best + 4)
     t = np.linspace(0.0, _longest_shown_s(plan), 301)[1:]
     h = np.unique(np.linspace(1, max(most, 2), 200).round())[:, np.newaxis]
@@ -101,13 +108,14 @@ def _draw_surface(axes: "Axes", scenario: Scenario, plan: Plan) -> None:
     axes.text(0.03, 0.97, "T too short\nfor H steps", color="white", fontsize=8, va="top", transform=axes.transAxes)
     axes.plot(t_best, h_best, "o", markerfacecolor="white", markeredgecolor="black", markersize=6)
     axes.set(xlim=(0, t[-1]), ylim=(1, h[-1, 0]), xlabel="round length T (s)", ylabel="local steps H")
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_title("(b) g(H, T), lines in % of the best")
     assert axes.figure is not None
     axes.figure.colorbar(shade, ax=axes, label="g (1/s)", pad=0.02)
 
 
 def _longest_shown_s(plan: Plan) -> float:
-    return 2.6 * plan.optimum[1]
+    return 2.6 * plan.numbers[1]
 
 
 def _compared_steps(scenario: Scenario, best: int) -> list[int]:
@@ -126,4 +134,5 @@ def _save(figure: "Figure", file: Path) -> None:
     except OSError as error:
         raise InputError(f"--plot {str(file)!r} cannot be written: {error.strerror}") from None
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):
+            part.unlink()

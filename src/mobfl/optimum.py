@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mobfl import theory
-from mobfl.distributions import Dwell, ShiftedExponential
+from mobfl.distributions import Constant, Dwell, ShiftedExponential
 from mobfl.plans import Plan, no_plan
 from mobfl.theory import Conditions
 
@@ -23,6 +23,7 @@ Counts = NDArray[np.int64]
 _TIE = 16 * np.finfo(float).eps
 # Newton squares its error, so after a relative step of 1e-6 about 1e-12 is left.
 _LAST_STEP = 1e-6
+_ROUNDING = 2 * np.finfo(float).eps
 # Below this the series of y in s is as good as Newton, which there loses digits.
 _SERIES_REACH = 1e-3
 # Keeps a quotient finite where no vehicle stays long enough to be told from none.
@@ -30,6 +31,7 @@ _TINY = 1e-300
 # The guard costs a third of an iteration and is hardly ever needed, so the first steps go without.
 _UNGUARDED_STEPS = 8
 STEPS_AT_ONCE = 400
+_SPREAD_AT_ONCE = 1024
 
 
 # ---- the best T for a given H -------------------------------------------------------------------
@@ -37,6 +39,16 @@ STEPS_AT_ONCE = 400
 
 def best_rounds(road: Conditions, h: Counts) -> tuple[Array, Array, Array, Array]:
     """For every H its best T, with Λ, P{M_suc > 0} and g there."""
+    if isinstance(road.dwell, Constant) or h.size <= _SPREAD_AT_ONCE:
+        return _best_rounds(road, h)
+    # A dwell that spreads takes hundreds of numbers per H: not too many of them at a time.
+    parts = np.array_split(np.arange(h.size), -(-h.size // _SPREAD_AT_ONCE))
+    columns = zip(*(_best_rounds(road.take(part), h[part]) for part in parts), strict=True)
+    t, uploads, valid, g = (np.concatenate(column) for column in columns)
+    return t, uploads, valid, g
+
+
+def _best_rounds(road: Conditions, h: Counts) -> tuple[Array, Array, Array, Array]:
     rate, dwell, delay = road.arrivals_per_s, road.dwell, theory.delay(road, h)
     if isinstance(delay, ShiftedExponential):
         t = _best_round_with_jitter(rate, dwell, delay)
@@ -82,13 +94,18 @@ def _best_round_with_jitter(rate: Any, dwell: Dwell, delay: ShiftedExponential) 
             low, high = np.where(excess > 0, t, low), np.where(excess > 0, high, t)
             new = np.where((new < low) | (new > high), (low + high) / 2, new)
         # Whoever runs into the end must start from there once, to see whether g still rises.
-        if iteration > 1 and (np.abs(new - t) <= _LAST_STEP * t * (new < longest)).all():
+        if iteration > 1 and (np.abs(new - t) <= _settled(t, delay.shift) * (new < longest)).all():
             break
         t = new
     beyond = (t == longest) & (excess > 0)  # from there on Λ is a straight line
     if beyond.any():
         new = np.where(beyond, best_linear_round_s(slope, uploads - slope * t), new)
     return new
+
+
+def _settled(t: Array, least: Array) -> Array:
+    """How small a last step is small enough: with little jitter all happens just above T_min."""
+    return np.maximum(_LAST_STEP * (t - least), _ROUNDING * t)
 
 
 def _first_guess(rate: Any, least: Array, room: Array, scale: Array) -> Array:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mobfl import theory
+from mobfl.errors import InputError
 from mobfl.optimum import STEPS_AT_ONCE, best_of, best_rounds, branch_and_bound
 from mobfl.plans import Plan, Plans, PoissonPlan, TracePlan, no_plan
 from mobfl.roads import conditions_from
@@ -21,9 +22,10 @@ Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
 _ROADS_AT_ONCE = 2048
+_MOST_STEPS_BY_ALGORITHM_1 = 10_000_000
 
 
-def plan(scenario: theory.Road, crossings: "Crossings | None" = None) -> Plan:
+def plan(scenario: theory.AnyRoad, crossings: "Crossings | None" = None) -> Plan:
     """The H and T that maximise g on this road; equal values of g go to the smaller H.
 
     With recorded crossings, a `TracePlan` from their own law instead of the scenario's road and traffic.
@@ -51,9 +53,9 @@ def _plan_trace(scenario: Scenario, crossings: "Crossings") -> TracePlan:
     )  # fmt: skip
     theorem, beside, known = plan(as_poisson), None, None
     if theorem.reason is None:
-        h, t, promised = theorem.optimum
+        h, t, promised = theorem.numbers
         known = trace.promise(road, h, t)
-        beside = PoissonPlan(h, t, promised, known.optimum[2])
+        beside = PoissonPlan(h, t, promised, known.numbers[2])
     best = best_on_trace(trace, road, known)
     if best is None:
         slowest = replace(as_poisson, length_m=float(crossings.dwell_s.max()))
@@ -78,25 +80,31 @@ def plan_many(table: Any) -> Plans:
 
 def _alike(roads: Conditions) -> Iterator[Counts]:
     """The rows in portions of one kind: `Conditions` must agree on whether speeds spread and steps jitter."""
-    kinds = 2 * (roads.speed_sd_mps > 0) + roads.jitters
+    kinds = 2 * roads.spreads + roads.jitters
     for kind in np.unique(kinds):
         rows = np.flatnonzero(kinds == kind)
         yield from np.array_split(rows, -(-len(rows) // _ROADS_AT_ONCE))
 
 
-def best_round_s(scenario: theory.Road, local_steps: ArrayLike) -> Array:
+def best_round_s(scenario: theory.AnyRoad, local_steps: ArrayLike) -> Array:
     """The T that maximises g(H, ·), for an H that fits the road."""
-    return best_rounds(Conditions.of(scenario), np.asarray(local_steps))[0]
+    road, h = Conditions.of(scenario), np.asarray(local_steps)
+    if not np.all(theory.fits(road, h)):
+        raise InputError(f"local_steps must fit the road, got {h[~theory.fits(road, h)].flat[0]}")
+    return best_rounds(road, h)[0]
 
 
-def algorithm_1(scenario: theory.Road, gamma: float = 1e-6) -> Plan:
+def algorithm_1(scenario: theory.AnyRoad, gamma: float = 1e-6) -> Plan:
     """The paper's Algorithm 1, for all h side by side: bisect ∂g/∂T to width γ, then take the best h.
 
     Two lines differ from the listing. Line 3 means T_min(h), not T_min(H); and an h with T_min(h) = T0,
     which the paper's H_max admits, never uploads, so `max_local_steps` leaves it out.
     """
     road = Conditions.of(scenario)
-    h = np.arange(1, int(theory.max_local_steps(road)) + 1)
+    most = int(theory.max_local_steps(road))
+    if not gamma > 0 or most > _MOST_STEPS_BY_ALGORITHM_1:
+        raise InputError(f"gamma must be > 0 and H_max <= {_MOST_STEPS_BY_ALGORITHM_1:g}, got {gamma:g} and {most}")
+    h = np.arange(1, most + 1)
     if not len(h):
         return no_plan(road)
     low, high = theory.min_delay_s(road, h), theory.max_round_s(road, h)

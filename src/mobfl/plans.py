@@ -1,5 +1,6 @@
 """What planning returns: H and T with what they promise, for one road or many, or why there is no plan."""
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -26,13 +27,13 @@ class Plan:
     reason: str | None = None
 
     @classmethod
-    def at(cls, scenario: theory.Road, local_steps: int, round_s: float) -> "Plan":
+    def at(cls, scenario: theory.AnyRoad, local_steps: int, round_s: float) -> "Plan":
         """What this H and T promise on this road, best or not."""
         uploads, valid, objective = theory.promise(scenario, local_steps, round_s)
         return cls("ok", int(local_steps), float(round_s), float(objective), float(uploads), float(valid))
 
     @property
-    def optimum(self) -> tuple[int, float, float]:
+    def numbers(self) -> tuple[int, float, float]:
         """H, T and g, for those who have seen that there is a plan."""
         if self.local_steps is None or self.round_s is None or self.objective is None:
             raise ValueError(f"there is no plan: {self.reason}")
@@ -78,10 +79,16 @@ def no_plan(road: Conditions) -> Plan:
         "infeasible",
         reason=(
             f"{who} leave after {_brief(longest)} s but one step with both transfers takes {_brief(least)} s:"
-            f" lengthen the section {beyond} {_brief(stretch * road.length_m)} m,"
-            f" or bring the step and the transfers {below} {_brief(longest)} s"
+            f" lengthen the section {beyond} {_brief(_up(stretch * road.length_m))} m,"
+            f" or bring the step and the transfers {below} {_brief(-_up(-longest))} s"
         ),
     )
+
+
+def _up(value: float) -> float:
+    """The next number of three digits that is no smaller, so that advice which is rounded still holds."""
+    unit = 10.0 ** (math.floor(math.log10(abs(value))) - 2)
+    return math.ceil(value / unit - 1e-9) * unit
 
 
 def _brief(value: float) -> str:

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from mobfl import theory
@@ -29,7 +30,7 @@ _PLANNED_WITH = [
 
 
 def print_plan(console: Console, scenario: Scenario, title: str, plan: Plan) -> None:
-    console.print(f"[bold]Scenario[/bold] {title}")
+    console.print(f"[bold]Scenario[/bold] {escape(title)}")
     console.print(_scenario_table(scenario))
     if plan.reason is not None:
         console.print(f"\n[bold]No plan is possible[/bold]: {plan.reason}.", soft_wrap=True)
@@ -44,22 +45,21 @@ def _scenario_table(scenario: Scenario) -> Table:
     table = Table(box=None, show_header=False)
     given = {f"{name}.{key}" for name, keys in scenario.given().items() for key in keys}
     for key, unit, meaning in _PLANNED_WITH:
-        name, field = key.split(".")
         derived = scenario.link.model_bytes is not None and key in ("link.download_s", "link.upload_s")
         origin = "" if key in given else "from model_bytes" if derived else "default"
-        table.add_row(key, f"{getattr(getattr(scenario, name), field):g} {unit}", meaning, f"[dim]{origin}[/dim]")
+        table.add_row(key, f"{scenario.value(key):g} {unit}", meaning, f"[dim]{origin}[/dim]")
     return table
 
 
 def _promise_table(scenario: Scenario, plan: Plan) -> Table:
-    h, t, _ = plan.optimum
+    h, t, _ = plan.numbers
     contributing = theory.contributing_visit_prob(scenario, h, t)
     table = Table(box=None, show_header=False)
     table.add_row("local_steps", f"[bold]{h}[/bold]", "H, the steps a vehicle takes in a round")
     table.add_row("round_s", f"[bold]{t:.4f}[/bold] s", "T, the length of a round")
-    table.add_row("objective", f"{plan.objective:.4f} /s", "g, valid local steps per second")
-    table.add_row("expected_uploads", f"{plan.expected_uploads:.4f}", "uploads per round")
-    table.add_row("valid_round_prob", f"{plan.valid_round_prob:.2%}", "rounds with an upload")
+    table.add_row("objective", f"{plan.objective:.5g} /s", "g, valid local steps per second")
+    table.add_row("expected_uploads", f"{plan.expected_uploads:.4g}", "uploads per round")
+    table.add_row("valid_round_prob", f"{plan.valid_round_prob:.4g}", "chance of a round with an upload")
     table.add_row("", f"{3600 / t:.1f}", "rounds per hour")
     table.add_row("", f"{contributing:.2%}", "visits that contribute, of those taking part")
     return table
@@ -78,12 +78,12 @@ def _sensitivity_table(scenario: Scenario, plan: Plan) -> Table:
 
 
 def _share(loss: float | None) -> str:
-    return "infeasible" if loss is None else f"{loss:.2%}"
+    return "–" if loss is None else f"{loss:.2%}"
 
 
 def print_trace_plan(console: Console, crossings: "Crossings", title: str, plan: Plan) -> None:
     stay = crossings.dwell_s
-    console.print(f"[bold]Trace[/bold] {title}")
+    console.print(f"[bold]Trace[/bold] {escape(title)}")
     table = Table(box=None, show_header=False)
     table.add_row("crossings", f"{len(crossings)}", "vehicles on the section")
     table.add_row("arrivals", f"{crossings.arrivals_per_s:.4f} /s", "mean rate")
@@ -92,7 +92,7 @@ def print_trace_plan(console: Console, crossings: "Crossings", title: str, plan:
     if plan.reason is not None:
         console.print(f"\n[bold]No plan is possible[/bold]: {plan.reason}.", soft_wrap=True)
         return
-    h, t, g = plan.optimum
+    h, t, g = plan.numbers
     table = Table(box=None, show_header=False)
     table.add_row("local_steps", f"[bold]{h}[/bold]", "H, the steps a vehicle takes in a round")
     table.add_row("round_s", f"[bold]{t:.4f}[/bold] s", "T, the length of a round")

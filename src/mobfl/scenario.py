@@ -12,11 +12,16 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
 
 from mobfl.errors import InputError
 from mobfl.wording import mistakes
 
+# No vehicle drives slower than this share of the mean speed.
+LEAST_SPEED = 0.1
+# What must be positive lies between these: beyond, a unit was mistaken, and doubles would overflow.
+LEAST, MOST = 1e-12, 1e12
 # More local steps than this in one stay mean a slip in the units, and exceed what doubles can count well.
 MOST_STEPS = 1e12
 
@@ -30,9 +35,22 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
+def _sized(value: float) -> float:
+    if value > MOST:
+        raise PydanticCustomError("size", "<= {most}", {"most": MOST})
+    return value
+
+
+def _seen(value: float) -> float:
+    if 0 < value < LEAST:
+        raise PydanticCustomError("least", ">= {least}", {"least": LEAST})
+    return value
+
+
 # The checks are strict (no text, no booleans), but NumPy's numbers and a count written 1e6 are welcome.
-Number = Annotated[float, BeforeValidator(_plain)]
-Count = Annotated[int, BeforeValidator(_whole)]
+Number = Annotated[float, BeforeValidator(_plain), AfterValidator(_sized)]
+Positive = Annotated[Number, AfterValidator(_seen), Field(gt=0)]
+Count = Annotated[int, BeforeValidator(_whole), AfterValidator(_sized), Field(gt=0)]
 
 
 class Table(BaseModel):
@@ -40,14 +58,22 @@ class Table(BaseModel):
 
 
 class Road(Table):
-    length_m: Number = Field(400.0, gt=0)
+    length_m: Positive = 400.0
 
 
 class Traffic(Table):
-    speed_mps: Number = Field(20.0, gt=0)
+    speed_mps: Positive = 20.0
     speed_sd_mps: Number = Field(0.0, ge=0)
-    arrivals_per_s: Number = Field(0.1, gt=0)
-    participation: Number = Field(1.0, gt=0, le=1)
+    arrivals_per_s: Positive = 0.1
+    participation: Positive = Field(1.0, le=1)
+
+    @model_validator(mode="after")
+    def _spread_within_mean(self) -> Self:
+        if self.speed_sd_mps > self.speed_mps:
+            raise ValueError(
+                f"traffic.speed_sd_mps must be <= traffic.speed_mps ({self.speed_mps:g}), got {self.speed_sd_mps}"
+            )
+        return self
 
 
 LINK_SECONDS = ("download_s", "upload_s")
@@ -70,9 +96,9 @@ def _derived_transfer_s(given: dict[str, Any], rate: str) -> float:
 class Link(Table):
     """The transfers, given in seconds or as a size and two rates; the seconds are there either way."""
 
-    model_bytes: Count | None = Field(None, gt=0)
-    downlink_bps: Number | None = Field(None, gt=0)
-    uplink_bps: Number | None = Field(None, gt=0)
+    model_bytes: Count | None = None
+    downlink_bps: Positive | None = None
+    uplink_bps: Positive | None = None
     download_s: Number = Field(default_factory=lambda given: _derived_transfer_s(given, "downlink_bps"), ge=0)
     upload_s: Number = Field(default_factory=lambda given: _derived_transfer_s(given, "uplink_bps"), ge=0)
 
@@ -93,27 +119,26 @@ class Link(Table):
 
 
 class Compute(Table):
-    min_step_s: Number = Field(
+    min_step_s: Positive = Field(
         0.2,
-        gt=0,
         description="if a local step may take no time at all, the number that fits is unbounded",
     )
-    extra_step_s: Number = Field(0.2, ge=0)
+    extra_step_s: Number = Field(0.2, ge=0, le=1e4)
 
 
 class Training(Table):
-    learning_rate: Number = Field(0.1, gt=0)
+    learning_rate: Positive = 0.1
     momentum: Number = Field(0.0, ge=0, lt=1)
-    batch_size: Count = Field(64, gt=0)
-    samples_per_vehicle: Count = Field(1024, gt=0)
-    duration_s: Number = Field(10_000.0, gt=0)
+    batch_size: Count = 64
+    samples_per_vehicle: Count = 1024
+    duration_s: Positive = 10_000.0
     loss_scale: Literal["sample", "paper"] = "sample"
     split: Literal["random", "place", "dirichlet"] = "random"
 
 
 def most_steps(length_m: Any, speed_mps: Any, min_step_s: Any) -> Any:
-    """A bound on H: no vehicle is slower than a tenth of the mean speed."""
-    return np.float64(10.0) * length_m / speed_mps / min_step_s
+    """A bound on H, from the slowest vehicle there is."""
+    return length_m / (LEAST_SPEED * speed_mps) / min_step_s
 
 
 class Scenario(Table):
@@ -128,9 +153,7 @@ class Scenario(Table):
     @model_validator(mode="after")
     def _countable(self) -> Self:
         step_s = self.compute.min_step_s
-        with np.errstate(over="ignore"):
-            steps = most_steps(self.road.length_m, self.traffic.speed_mps, step_s)
-        if not steps <= MOST_STEPS:
+        if most_steps(self.road.length_m, self.traffic.speed_mps, step_s) > MOST_STEPS:
             raise ValueError(
                 f"compute.min_step_s must be such that at most {MOST_STEPS:.0e} steps fit into"
                 f" ten times road.length_m/traffic.speed_mps, got {step_s}"
@@ -145,6 +168,8 @@ class Scenario(Table):
     @classmethod
     def from_dict(cls, tables: Mapping[str, Any]) -> "Scenario":
         """The scenario with these tables, as TOML has them; raises `InputError` with a line per mistake."""
+        if not isinstance(tables, Mapping):
+            raise InputError(f"a scenario must be a mapping of tables, got {tables!r}")
         try:
             return cls.model_validate(dict(tables))
         except ValidationError as error:
@@ -162,6 +187,11 @@ class Scenario(Table):
 
         return tomli_w.dumps(self.to_dict())
 
+    def value(self, key: str) -> Any:
+        """The value under a dotted key, such as `road.length_m`."""
+        table, _, name = key.partition(".")
+        return getattr(getattr(self, table), name)
+
     def given(self) -> dict[str, Any]:
         """The values that were given, without those that are defaults."""
         return self.model_dump(exclude_unset=True)
@@ -170,12 +200,16 @@ class Scenario(Table):
         """A copy in which the dotted keys (`road.length_m`) have these values."""
         tables = self.given()
         # Giving a link one way takes back what was given the other way.
-        for these, others in ((LINK_BYTES, LINK_SECONDS), (LINK_SECONDS, LINK_BYTES)):
-            if any(f"link.{key}" in values for key in these):
-                tables["link"] = {k: v for k, v in tables.get("link", {}).items() if k not in others}
+        if any(f"link.{key}" in values for key in LINK_BYTES):
+            tables["link"] = {k: v for k, v in tables.get("link", {}).items() if k in LINK_BYTES}
+        elif self.link.model_bytes is not None and any(f"link.{key}" in values for key in LINK_SECONDS):
+            tables["link"] = {key: getattr(self.link, key) for key in LINK_SECONDS}
         for name, value in values.items():
-            table, _, key = name.partition(".")
-            tables[table] = {**tables.get(table, {}), key: value} if key else value
+            table, _, key = str(name).partition(".")
+            if not key:
+                tables[table] = value
+            elif isinstance(tables.setdefault(table, {}), dict):
+                tables[table] = {**tables[table], key: value}
         return Scenario.from_dict(tables)
 
 
@@ -199,7 +233,7 @@ def load_scenario(source: str | Path = "paper") -> Scenario:
     packaged = packaged_scenarios()
     file = packaged.get(str(source)) or Path(source)
     try:
-        return Scenario.from_dict(tomllib.loads(file.read_text(encoding="utf-8")))
+        return Scenario.from_dict(tomllib.loads(file.read_text(encoding="utf-8-sig")))
     except FileNotFoundError:
         names = ", ".join(packaged)
         raise InputError(f"scenario {str(source)!r} must be a file or one of {names}: no such file") from None
@@ -207,16 +241,19 @@ def load_scenario(source: str | Path = "paper") -> Scenario:
         raise InputError(f"scenario {str(source)!r} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise InputError(f"scenario {str(source)!r} must be TOML in UTF-8, got other bytes") from None
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # TOML's own errors are of the first kind
+        if isinstance(error, InputError):
+            raise
         raise InputError(f"scenario {str(source)!r} must be TOML: {error}") from None
 
 
 def parse_setting(text: str) -> tuple[str, Any]:
     """`road.length_m=500` as key and value; a value that is not TOML is taken as text."""
     key, equals, value = text.partition("=")
-    if not equals:
+    if not equals or not all(part.strip() for part in key.split(".")):
         raise InputError(f"--set must be TABLE.KEY=VALUE, got {text!r}")
     try:
-        return key.strip(), tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
+        parsed = tomllib.loads(f"value = {value}")
+    except (ValueError, RecursionError):
         return key.strip(), value.strip()
+    return key.strip(), parsed["value"] if len(parsed) == 1 else value.strip()

@@ -12,7 +12,7 @@ OFF_BY = 0.2
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """The share of g lost when `name` is off by 20 % downwards and upwards; None where no plan remains."""
+    """The share of g lost when `name` is 20 % (H: at least one step) too small or large; None where that cannot be."""
 
     name: str
     loss_below: float | None
@@ -25,20 +25,23 @@ def sensitivity(scenario: Scenario, best: Plan) -> list[Sensitivity]:
     T and H: against the plan itself. λ and v: the plan is kept while the road has another λ or v, against
     the plan that would have been best there.
     """
-    h, t, _ = best.optimum
+    h, t, _ = best.numbers
 
     def loss_of(local_steps: int, round_s: float) -> float | None:
         return _loss(scenario, local_steps, round_s, best)
 
     def regret(key: str, factor: float) -> float | None:
-        table, name = key.split(".")
-        road = scenario.with_values({key: getattr(getattr(scenario, table), name) * factor})
+        road = scenario.with_values({key: scenario.value(key) * factor})
         return _loss(road, h, t, plan(road))
 
     below, above = 1 - OFF_BY, 1 + OFF_BY
     return [
         Sensitivity("round_s", loss_of(h, below * t), loss_of(h, above * t)),
-        Sensitivity("local_steps", loss_of(max(1, round(below * h)), t), loss_of(round(above * h), t)),
+        Sensitivity(
+            "local_steps",
+            loss_of(min(h - 1, round(below * h)), t) if h > 1 else None,
+            loss_of(max(h + 1, round(above * h)), t),
+        ),
         *(
             Sensitivity(key, regret(key, below), regret(key, above))
             for key in ("traffic.arrivals_per_s", "traffic.speed_mps")

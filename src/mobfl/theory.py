@@ -7,7 +7,7 @@ and round lengths T, and broadcasts them like NumPy does.
 
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,16 +23,14 @@ from mobfl.distributions import (
 )
 from mobfl.errors import InputError
 from mobfl.quadrature import panels
-
-if TYPE_CHECKING:
-    from mobfl.scenario import Scenario
+from mobfl.scenario import LEAST_SPEED, Scenario
 
 Array = NDArray[np.float64]
 
 # Jitter below this share of the least step time cannot be told from none, and would overflow Ξ/(βH).
 _LEAST_JITTER = 1e-12
-# No vehicle drives slower than this share of the mean speed.
-_LEAST_SPEED = 0.1
+# The same for the spread of speeds around their mean.
+_LEAST_SPREAD = 1e-9
 
 
 @dataclass(frozen=True)
@@ -74,12 +72,16 @@ class Conditions:
         """T0 = L/v."""
         return self.length_m / self.speed_mps
 
+    @property
+    def spreads(self) -> Any:
+        """Whether vehicles drive at different speeds, for every road."""
+        return self.speed_sd_mps > _LEAST_SPREAD * self.speed_mps
+
     @cached_property
     def dwell(self) -> Dwell:
-        spreads = self.speed_sd_mps > 0
-        if not (spreads.any() if isinstance(spreads, np.ndarray) else spreads):
+        if not _agree("speeds spread", self.spreads):
             return Constant(self.dwell_s)
-        low = _LEAST_SPEED * self.speed_mps
+        low = LEAST_SPEED * self.speed_mps
         return Traversal(self.length_m, TruncatedNormal(self.speed_mps, self.speed_sd_mps, low))
 
     @cached_property
@@ -88,39 +90,48 @@ class Conditions:
         return self.extra_step_s > _LEAST_JITTER * self.min_step_s
 
     @property
-    def any_jitters(self) -> bool:
-        return bool(self.jitters.any() if isinstance(self.jitters, np.ndarray) else self.jitters)
+    def all_jitter(self) -> bool:
+        return _agree("steps jitter", self.jitters)
 
 
-Road: TypeAlias = "Scenario | Conditions"
+def _agree(what: str, answers: Any) -> bool:
+    """The one answer of all roads."""
+    if not isinstance(answers, np.ndarray):
+        return bool(answers)
+    if answers.any() and not answers.all():
+        raise InputError(f"roads must agree on whether {what}, got some that do and some that do not")
+    return bool(answers.any())
+
+
+AnyRoad: TypeAlias = Scenario | Conditions
 
 
 # ---- delays -------------------------------------------------------------------------------------
 
 
-def compute_delay_cdf(scenario: Road, local_steps: ArrayLike, t: ArrayLike) -> Array:
+def compute_delay_cdf(scenario: AnyRoad, local_steps: ArrayLike, t: ArrayLike) -> Array:
     """P{τ_cp ≤ t}, the chance that H local steps take at most t seconds (Eq. 2)."""
     road, h = Conditions.of(scenario), _positive("local_steps", local_steps)
     return _delay(road, road.min_step_s * h, h).cdf(t)
 
 
-def delay(scenario: Road, local_steps: ArrayLike) -> Delay:
+def delay(scenario: AnyRoad, local_steps: ArrayLike) -> Delay:
     """S, the time for download, H local steps and upload together."""
     road, h = Conditions.of(scenario), _positive("local_steps", local_steps)
     return _delay(road, min_delay_s(road, h), h)
 
 
 def _delay(road: Conditions, least_s: Any, h: Any) -> Delay:
-    return ShiftedExponential(least_s, road.extra_step_s * h) if road.any_jitters else Constant(least_s)
+    return ShiftedExponential(least_s, road.extra_step_s * h) if road.all_jitter else Constant(least_s)
 
 
-def min_delay_s(scenario: Road, local_steps: ArrayLike) -> Array:
+def min_delay_s(scenario: AnyRoad, local_steps: ArrayLike) -> Array:
     """T_min(H) = αH + τ_down + τ_up, the least time from download to upload."""
     road = Conditions.of(scenario)
     return road.min_step_s * np.asarray(local_steps) + road.transfer_s
 
 
-def slack_s(scenario: Road, local_steps: ArrayLike, round_s: ArrayLike) -> Array:
+def slack_s(scenario: AnyRoad, local_steps: ArrayLike, round_s: ArrayLike) -> Array:
     """Ξ = min(T, T0) − T_min(H): no upload is possible unless it is positive (zero is enough at β = 0).
 
     Where speeds spread, T0 is the longest dwell.
@@ -129,14 +140,14 @@ def slack_s(scenario: Road, local_steps: ArrayLike, round_s: ArrayLike) -> Array
     return np.minimum(round_s, road.dwell.longest) - min_delay_s(road, local_steps)
 
 
-def fits(scenario: Road, local_steps: ArrayLike) -> NDArray[np.bool_]:
+def fits(scenario: AnyRoad, local_steps: ArrayLike) -> NDArray[np.bool_]:
     """Whether a vehicle can ever upload after H local steps, however long the round."""
     road = Conditions.of(scenario)
     spare = road.dwell.longest - min_delay_s(road, local_steps)
     return (spare > 0) | ((spare == 0) & ~np.asarray(road.jitters))
 
 
-def max_local_steps(scenario: Road) -> NDArray[np.int64]:
+def max_local_steps(scenario: AnyRoad) -> NDArray[np.int64]:
     """H_max, the largest H that fits; 0 if none does.
 
     The paper's ⌊(T0 − τ_down − τ_up)/α⌋ may be rounded to either side, so T_min(H) decides.
@@ -168,15 +179,15 @@ def _uploads(difference: Any, cdf: Any, integral: Any) -> Any:
 def uploads_and_slopes(arrivals_per_s: Any, dwell: Dwell, delay: ShiftedExponential, t: Any) -> tuple[Any, Any, Any]:
     """Λ and its first two derivatives in T, for T ≥ T_min(H)."""
     d, weights = dwell.nodes(delay, t)
-    cdf, integral = delay.cdf_and_integral(np.minimum(t, d))
-    stay_on = d - t
-    gain = delay.density(cdf) * np.maximum(stay_on, 0.0)  # a longer round's gain from those who would stay
+    window, stay_on = np.minimum(t, d), d - t
+    cdf, integral = delay.cdf_and_integral(window)
+    gain = delay.density(t) * np.maximum(stay_on, 0.0)  # a longer round's gain from those who would stay
     uploads = average(_uploads(stay_on, cdf, integral), weights)
     slope, bend = average(cdf + gain, weights), average(gain, weights) / -delay.scale
     return arrivals_per_s * uploads, arrivals_per_s * slope, arrivals_per_s * bend
 
 
-def promise(scenario: Road, local_steps: ArrayLike, round_s: ArrayLike) -> tuple[Array, Array, Array]:
+def promise(scenario: AnyRoad, local_steps: ArrayLike, round_s: ArrayLike) -> tuple[Array, Array, Array]:
     """Λ, P{M_suc > 0} and g at once."""
     road = Conditions.of(scenario)
     t = _positive("round_s", round_s)
@@ -190,22 +201,22 @@ def valid_and_objective(uploads: Array, h: ArrayLike, t: ArrayLike) -> tuple[Arr
     return valid, np.divide(h, t) * valid
 
 
-def expected_uploads(scenario: Road, local_steps: ArrayLike, round_s: ArrayLike) -> Array:
+def expected_uploads(scenario: AnyRoad, local_steps: ArrayLike, round_s: ArrayLike) -> Array:
     """Λ(H, T), the mean number of uploads per round (Theorem 1; with spread speeds, the identity)."""
     return promise(scenario, local_steps, round_s)[0]
 
 
-def valid_round_prob(scenario: Road, local_steps: ArrayLike, round_s: ArrayLike) -> Array:
+def valid_round_prob(scenario: AnyRoad, local_steps: ArrayLike, round_s: ArrayLike) -> Array:
     """P{M_suc > 0} = 1 − e^−Λ, the chance that a round has an upload."""
     return promise(scenario, local_steps, round_s)[1]
 
 
-def objective(scenario: Road, local_steps: ArrayLike, round_s: ArrayLike) -> Array:
+def objective(scenario: AnyRoad, local_steps: ArrayLike, round_s: ArrayLike) -> Array:
     """g(H, T) = (H/T)·P{M_suc > 0}, the valid local steps per second (Eq. 5)."""
     return promise(scenario, local_steps, round_s)[2]
 
 
-def objective_slope(scenario: Road, local_steps: ArrayLike, round_s: ArrayLike) -> Array:
+def objective_slope(scenario: AnyRoad, local_steps: ArrayLike, round_s: ArrayLike) -> Array:
     """∂g/∂T = (H/T²)·((1 + T·∂Λ/∂T)·e^−Λ − 1), the right-hand one where g jumps; 0 below T_min(H)."""
     road = Conditions.of(scenario)
     h, t = _positive("local_steps", local_steps), _positive("round_s", round_s)
@@ -222,7 +233,7 @@ def objective_slope(scenario: Road, local_steps: ArrayLike, round_s: ArrayLike) 
 # ---- long rounds (Prop. 1) ------------------------------------------------------------------------
 
 
-def long_round_line(scenario: Road, local_steps: ArrayLike) -> tuple[Array, Array]:
+def long_round_line(scenario: AnyRoad, local_steps: ArrayLike) -> tuple[Array, Array]:
     """C0(H) and C1(H): Λ = λ·(C0·T + C1) for every T of at least the longest dwell."""
     return long_round_identity(Conditions.of(scenario).dwell, delay(scenario, local_steps))
 
@@ -234,17 +245,17 @@ def long_round_identity(dwell: Dwell, delay: Delay) -> tuple[Array, Array]:
     return average(cdf, weights), average(2.0 * integral - d * cdf, weights)
 
 
-def full_stay_success_prob(scenario: Road, local_steps: ArrayLike) -> Array:
+def full_stay_success_prob(scenario: AnyRoad, local_steps: ArrayLike) -> Array:
     """C0(H) = P{S ≤ D}: a vehicle's chance to upload if its whole stay falls into one round."""
     return long_round_line(scenario, local_steps)[0]
 
 
-def long_round_offset_s(scenario: Road, local_steps: ArrayLike) -> Array:
+def long_round_offset_s(scenario: AnyRoad, local_steps: ArrayLike) -> Array:
     """C1(H), in seconds."""
     return long_round_line(scenario, local_steps)[1]
 
 
-def max_round_s(scenario: Road, local_steps: ArrayLike) -> Array:
+def max_round_s(scenario: AnyRoad, local_steps: ArrayLike) -> Array:
     """T_max(H), above which g only falls (Prop. 1).
 
     Where speeds spread T0 is the longest dwell, and the proof stands. Where C0 = 0 the paper divides by
@@ -260,7 +271,7 @@ def max_round_s(scenario: Road, local_steps: ArrayLike) -> Array:
 # ---- beyond the paper -----------------------------------------------------------------------------
 
 
-def contributing_visit_prob(scenario: Road, local_steps: int, round_s: float) -> float:
+def contributing_visit_prob(scenario: AnyRoad, local_steps: int, round_s: float) -> float:
     """The share of vehicles that take part and upload at least once while they pass."""
     road, s = Conditions.of(scenario), delay(scenario, local_steps)
     d, weights = road.dwell.nodes(s, round_s)

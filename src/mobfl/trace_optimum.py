@@ -79,7 +79,7 @@ def best_on_trace(trace: Trace, road: Conditions, known: Plan | None) -> Plan | 
 
 
 def _g(plan: Plan) -> float:
-    return plan.optimum[2]
+    return plan.numbers[2]
 
 
 def _most_steps(trace: Trace, road: Conditions) -> int:

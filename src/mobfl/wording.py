@@ -15,6 +15,8 @@ _RULES = {
     "finite_number": "finite",
     "float_type": "a number",
     "int_type": "a whole number",
+    "size": "<= {most:g}",
+    "least": ">= {least:g}",
     "literal_error": "one of {expected}",
     "model_type": "a table",
     "model_attributes_type": "a table",
@@ -34,7 +36,11 @@ def unknown_key(key: str, known: Iterable[str]) -> str:
 
 def mistakes(error: ValidationError, known: Iterable[str], reasons: dict[str, str]) -> list[str]:
     """A line per finding; `reasons` explains the rules of some fields."""
-    return [_line(finding, list(known), reasons) for finding in error.errors(include_url=False)]
+    return [
+        _line(finding, list(known), reasons)
+        for finding in error.errors(include_url=False)
+        if finding["type"] != "default_factory_not_called"  # it only follows from another finding
+    ]
 
 
 def _line(finding: ErrorDetails, known: list[str], reasons: dict[str, str]) -> str:

@@ -18,7 +18,7 @@ def poisson_crossings(scenario: Scenario, seed: int) -> Iterator[Crossings]:
     """Endless blocks of crossings. The road is in its steady state from time 0 on."""
     gaps, speeds, choices = (stream(seed, purpose) for purpose in ("arrival", "speed", "participation"))
     dwell = Conditions.of(scenario).dwell
-    spread = scenario.traffic.speed_sd_mps > 0
+    spread = Conditions.of(scenario).spreads
     now = -float(dwell.longest)  # early enough that the slowest are still there at 0
     first = 0
     while True:

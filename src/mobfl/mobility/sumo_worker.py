@@ -28,7 +28,6 @@ def main() -> None:
 
 def _follow(section: Section, step_s: float, duration_s: float | None) -> list[tuple[Any, float, float]]:
     tracker = Tracker(section)
-    look = _on_edge if isinstance(section, Edge) else _everywhere
     start = libsumo.simulation.getTime()
     end = libsumo.simulation.getEndTime() if duration_s is None else start + duration_s
     step = 0
@@ -38,7 +37,8 @@ def _follow(section: Section, step_s: float, duration_s: float | None) -> list[t
             break
         libsumo.simulationStep()
         step += 1
-        seen = look(section, tracker, libsumo.simulation.getTime(), step_s)
+        time_s = libsumo.simulation.getTime()
+        seen = _on_edge(section, tracker, time_s, step_s) if isinstance(section, Edge) else _everywhere(time_s)
         for vehicle in [vehicle for vehicle in tracker.last if vehicle not in seen]:
             tracker.lose(vehicle)
         for vehicle, sample in seen.items():
@@ -49,7 +49,7 @@ def _follow(section: Section, step_s: float, duration_s: float | None) -> list[t
     return tracker.crossings
 
 
-def _everywhere(section: Section, tracker: Tracker, now: float, step_s: float) -> dict[str, Sample]:  # noqa: ARG001
+def _everywhere(now: float) -> dict[str, Sample]:
     vehicle = libsumo.vehicle
     return {name: Sample(now, *vehicle.getPosition(name)) for name in vehicle.getIDList()}
 
