@@ -14,13 +14,15 @@ from numba import njit
 from numpy.typing import NDArray
 
 from mobfl import theory
+from mobfl.errors import InputError
 from mobfl.mobility.crossings import Crossings
 from mobfl.plans import Plan
 from mobfl.theory import Conditions
 
 Array = NDArray[np.float64]
 
-_STARTS = 4096  # instants at which a round is imagined to begin, spread evenly over the trace
+# Instants at which a round is imagined to begin: eight per round, evenly over the trace, within these limits.
+_STARTS_PER_ROUND, _FEWEST_STARTS, _MOST_STARTS = 8, 512, 4096
 _FEWEST_ROUNDS = 10  # a T of which the trace holds fewer could not be judged
 _GRID = 48  # g(H, ·) may have several peaks here, so T is first searched on a grid
 _GAP = 1e-3  # a share of g that is not worth searching for
@@ -50,7 +52,10 @@ class Trace:
 
     def _starts(self, round_s: float) -> Array:
         start, end = self.crossings.observed_s
-        return np.linspace(start, end - round_s, _STARTS)
+        if round_s > end - start:
+            raise InputError(f"the trace must last at least one round of {round_s:g} s, got {end - start:g} s")
+        starts = int(_STARTS_PER_ROUND * (end - start) / round_s)
+        return np.linspace(start, end - round_s, min(max(starts, _FEWEST_STARTS), _MOST_STARTS))
 
 
 def best_on_trace(trace: Trace, road: Conditions, known: Plan | None) -> Plan | None:

@@ -37,8 +37,8 @@ def _follow(section: Section, step_s: float, duration_s: float | None) -> list[t
             break
         libsumo.simulationStep()
         step += 1
-        time_s = libsumo.simulation.getTime()
-        seen = _on_edge(section, tracker, time_s, step_s) if isinstance(section, Edge) else _everywhere(time_s)
+        # SUMO's own files label the state after a step with the time before it, and so do we.
+        seen = _on_edge(section, tracker, now, step_s) if isinstance(section, Edge) else _everywhere(now)
         for vehicle in [vehicle for vehicle in tracker.last if vehicle not in seen]:
             tracker.lose(vehicle)
         for vehicle, sample in seen.items():
