@@ -33,7 +33,7 @@ CASES = [
         ),
     )
 ]
-LEVEL = FALSE_ALARMS / (2 * len(CASES) + 3)
+LEVEL = FALSE_ALARMS / (2 * len(CASES) + 8)
 
 
 def uploads(scenario: Scenario, h: int, t: float, rounds: int, seed: int) -> np.ndarray:
@@ -159,3 +159,25 @@ def test_the_exact_chance_of_an_empty_round_is_what_simulation_finds(paper: Scen
         empty.append(np.mean(counts == 0))
     error = np.std(empty) / math.sqrt(len(empty))
     assert abs(np.mean(empty) - (1 - promised.valid_round_prob)) < 5 * error  # type: ignore[operator]
+
+
+def test_exponential_draws_follow_their_law() -> None:
+    """A million of them by Kolmogorov-Smirnov, and the tail, which the ziggurat treats apart, by its count."""
+    from numba import njit
+
+    from mobfl.rng import exponential, vehicle_key
+
+    @njit
+    def draw(stream: np.uint64, n: int) -> np.ndarray:
+        found = np.empty(n)
+        for i in range(n):
+            found[i] = exponential(vehicle_key(stream, np.uint64(i // 4)), i % 4)
+        return found
+
+    draws = draw(stream(9, "law"), 1_000_000)
+    assert stats.kstest(draws, "expon").pvalue > LEVEL
+    for far in (4.0, 7.69, 9.0):
+        assert stats.binomtest(int((draws > far).sum()), len(draws), math.exp(-far)).pvalue > LEVEL
+    by_attempt = draws.reshape(-1, 4)
+    correlations = np.corrcoef(by_attempt.T)[np.triu_indices(4, 1)]
+    assert np.all(2 * stats.norm.sf(np.abs(correlations) * math.sqrt(len(by_attempt))) > LEVEL / 6)

@@ -221,7 +221,8 @@ class _Road:
             ended, self.horizon_s = self.horizon_s >= self.last_s, max(self.horizon_s, self.last_s)
             return not ended
         if len(block):
-            self.coming = self.coming.plus(self._labelled(block))
+            labelled = self._labelled(block)
+            self.coming = self.coming.plus(labelled) if len(self.coming) else labelled
             self.horizon_s = float(block.enter_s[-1])
             self.last_s = max(self.last_s, float(block.leave_s.max()))
         return True
@@ -233,7 +234,7 @@ class _Road:
             label = np.arange(self.seen, self.seen + len(block))
         self.seen += len(block)
         keys, attempts = vehicle_keys(self.draws, block.keys), np.zeros(len(block), np.int64)
-        return _Vehicles(label.astype(np.int64), keys, block.enter_s, block.leave_s, attempts)
+        return _Vehicles(label.astype(np.int64, copy=False), keys, block.enter_s, block.leave_s, attempts)
 
 
 def _most_pairs(vehicles: _Vehicles, start_s: float, end_s: float, t: float) -> int:
@@ -264,9 +265,9 @@ def _run_rounds(  # type: ignore[no-untyped-def]
     active[:there] = np.arange(there)
     coming = there
     row = 0
+    rounding = _ROUNDING * max(abs(starts[0]), abs(starts[-1] + t))
     for k in range(len(starts)):
         start, end = starts[k], starts[k] + t
-        rounding = _ROUNDING * max(abs(start), abs(end))
         while coming < len(enter) and enter[coming] < end:
             active[there] = coming
             there += 1
@@ -277,11 +278,8 @@ def _run_rounds(  # type: ignore[no-untyped-def]
             # Relative to the start, and exactly T for those who are there throughout.
             begin = max(enter[i], start)
             time_left, stay_left = t - max(enter[i] - start, 0.0), leave[i] - begin
-            window = min(time_left, stay_left) + rounding
-            compute = least_s
-            if keep_rows or transfers_s + least_s <= window:  # a draw that decides nothing need not be made
-                compute += extra_s * exponential(key[i], attempt[i])
-            uploaded = transfers_s + compute <= window
+            compute = least_s + extra_s * exponential(key[i], attempt[i])
+            uploaded = transfers_s + compute <= min(time_left, stay_left) + rounding
             successes += uploaded
             if keep_rows:
                 row_round[row], row_vehicle[row], row_attempt[row] = number + k, label[i], attempt[i]
