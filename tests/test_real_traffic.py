@@ -29,7 +29,7 @@ def meet() -> Crossings:
 @pytest.fixture(scope="module")
 def bologna(tmp_path_factory: pytest.TempPathFactory) -> Crossings:
     """Edge 209, 400 m of a three-lane street in Bologna behind a signal."""
-    pytest.importorskip("libsumo", reason="SUMO (the extra 'sumo') is not installed")
+    pytest.importorskip("libsumo", reason="SUMO or its system libraries are not installed", exc_type=ImportError)
     from mobfl.mobility.sumo import sumo_crossings
 
     if not (DATA / "bologna_acosta").exists():
@@ -92,13 +92,14 @@ def test_plan_on_some_blocks_judge_on_the_others(
     delivered = delivered_empty(paper, judged_on, h, t)
     error = np.hypot(promised.std(ddof=1) / len(promised) ** 0.5, delivered.std(ddof=1) / len(delivered) ** 0.5)
     assert abs(promised.mean() - delivered.mean()) < 2.2 * error
-    # On the blocks that neither has seen, the trace plan is not behind Theorem 1's plan beyond noise.
+    # On the blocks that neither has seen, the trace plan is not behind Theorem 1's plan beyond noise and the search's gap.
     theirs = best.poisson_plan  # type: ignore[attr-defined]
-    ours_g = h / t * (1 - delivered)
-    theirs_g = (
-        theirs.local_steps
-        / theirs.round_s
-        * (1 - delivered_empty(paper, judged_on, theirs.local_steps, theirs.round_s))
-    )
-    difference = ours_g - theirs_g
-    assert difference.mean() > -2 * difference.std(ddof=1) / len(difference) ** 0.5
+
+    def real_objective(local_steps: int, round_s: float) -> np.ndarray:
+        return np.array([Trace(part, 1.0).promise(road, local_steps, round_s).numbers[2] for part in judged_on])
+
+    difference = real_objective(h, t) - real_objective(theirs.local_steps, theirs.round_s)
+    noise = 2 * difference.std(ddof=1) / len(difference) ** 0.5
+    assert difference.mean() > -noise - 1e-3 * best.numbers[2]
+    if name == "bologna":  # behind a signal it is clearly ahead
+        assert difference.mean() > noise

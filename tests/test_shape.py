@@ -13,8 +13,9 @@ ROOT = Path(__file__).parent.parent
 def test_the_public_names_are_exactly_these() -> None:
     assert mobfl.__all__ == sorted(mobfl.__all__)
     assert set(mobfl.__all__) == {
-        "InputError", "MissingExtraError", "MobflError", "Plan", "Plans", "Scenario", "algorithm_1",
-        "best_round_s", "load_scenario", "plan", "plan_many", "theory",
+        "Crossings", "InputError", "MissingExtraError", "MobflError", "Plan", "Plans", "Scenario", "Simulation",
+        "TracePlan", "algorithm_1", "best_round_s", "load_scenario", "plan", "plan_many", "read_crossings",
+        "simulate", "theory",
     }  # fmt: skip
     assert all(hasattr(mobfl, name) for name in mobfl.__all__)
 
@@ -32,7 +33,7 @@ def loaded_by(code: str) -> set[str]:
 
 
 def test_planning_loads_nothing_heavy() -> None:
-    heavy = {"torch", "matplotlib", "scipy", "numba", "pandas", "rich"}
+    heavy = {"torch", "matplotlib", "scipy", "numba", "pandas", "pyarrow", "rich"}
     assert not loaded_by("import mobfl") & heavy
     plan_json = (
         "import sys; sys.argv = ['mobfl', 'plan', '--json']\nfrom mobfl.cli import main\n"

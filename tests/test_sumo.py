@@ -16,7 +16,7 @@ from mobfl.mobility.sections import parse_section
 from mobfl.mobility.sumo import Signal, SumoError, _explain, _straight_road, straight_road_crossings, sumo_crossings
 from mobfl.simulation import simulate
 
-pytest.importorskip("libsumo", reason="SUMO (the extra 'sumo', and its system libraries) is not installed")
+pytest.importorskip("libsumo", reason="SUMO or its system libraries are not installed", exc_type=ImportError)
 
 
 @pytest.fixture(scope="module")

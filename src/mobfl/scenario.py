@@ -123,7 +123,7 @@ class Compute(Table):
         0.2,
         description="if a local step may take no time at all, the number that fits is unbounded",
     )
-    extra_step_s: Number = Field(0.2, ge=0, le=1e4)
+    extra_step_s: Number = Field(0.2, ge=0, le=1e6)
 
 
 class Training(Table):

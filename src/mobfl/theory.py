@@ -144,7 +144,7 @@ def fits(scenario: AnyRoad, local_steps: ArrayLike) -> NDArray[np.bool_]:
     """Whether a vehicle can ever upload after H local steps, however long the round."""
     road = Conditions.of(scenario)
     spare = road.dwell.longest - min_delay_s(road, local_steps)
-    return (spare > 0) | ((spare == 0) & ~np.asarray(road.jitters))
+    return (spare > 0) | ((spare == 0) & np.asarray(road.extra_step_s == 0))
 
 
 def max_local_steps(scenario: AnyRoad) -> NDArray[np.int64]:
