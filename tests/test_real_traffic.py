@@ -92,7 +92,7 @@ def test_plan_on_some_blocks_judge_on_the_others(
     delivered = delivered_empty(paper, judged_on, h, t)
     error = np.hypot(promised.std(ddof=1) / len(promised) ** 0.5, delivered.std(ddof=1) / len(delivered) ** 0.5)
     assert abs(promised.mean() - delivered.mean()) < 2.2 * error
-    # On the blocks that neither has seen, the trace plan is not behind Theorem 1's plan beyond noise and the search's gap.
+    # On blocks that neither has seen, the trace plan is not behind Theorem 1's beyond noise and the search's gap.
     theirs = best.poisson_plan  # type: ignore[attr-defined]
 
     def real_objective(local_steps: int, round_s: float) -> np.ndarray:

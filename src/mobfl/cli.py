@@ -236,7 +236,8 @@ def _read_trace(trace: Path | None, section: str | None) -> "Crossings | None":
     from mobfl.mobility.recorded import read_crossings
     from mobfl.mobility.sections import parse_section
 
-    return read_crossings(trace, parse_section(section) if section else None)
+    with _working(f"reading {trace.name}"):
+        return read_crossings(trace, parse_section(section) if section else None)
 
 
 def _parse_plan(text: str) -> tuple[int, float]:

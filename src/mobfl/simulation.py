@@ -1,5 +1,6 @@
 """Rounds simulated, and held against what the theory promises."""
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -58,12 +59,17 @@ class Simulation:
             "rounds": self.rounds,
             "mean_uploads": self.mean_uploads.value,
             "empty_prob": self.empty_prob.value,
-            "variance_to_mean": self.variance_to_mean.value,
-            "contributing_share": self.contributing_share.value,
+            "variance_to_mean": _or_none(self.variance_to_mean.value),
+            "contributing_share": _or_none(self.contributing_share.value),
             "expected_uploads": self.expected_uploads,
             "expected_empty_prob": self.expected_empty_prob,
             "warning": self.warning,
         }
+
+
+def _or_none(value: float) -> float | None:
+    """JSON has no word for 0/0."""
+    return value if math.isfinite(value) else None
 
 
 def simulate(
