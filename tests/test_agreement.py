@@ -127,7 +127,7 @@ def test_platoons_are_noticed(paper: Scenario) -> None:
     assert "this traffic is not Poisson" in result.warning
     assert result.empty_prob.value > result.expected_empty_prob + 0.2
     better = plan(paper, crossings=platoons)
-    assert better.numbers[2] >= better.poisson_plan.real_objective  # type: ignore[attr-defined]
+    assert better.numbers[2] >= better.poisson_plan.real_objective
 
 
 def test_a_trace_plan_of_poisson_traffic_is_theorem_1s(paper: Scenario) -> None:
@@ -158,7 +158,7 @@ def test_the_exact_chance_of_an_empty_round_is_what_simulation_finds(paper: Scen
         counts = np.concatenate([block.uploads[block.start_s + 11.776 <= end] for block in blocks])
         empty.append(np.mean(counts == 0))
     error = np.std(empty) / math.sqrt(len(empty))
-    assert abs(np.mean(empty) - (1 - promised.valid_round_prob)) < 5 * error  # type: ignore[operator]
+    assert abs(np.mean(empty) - (1 - promised.valid_round_prob)) < 5 * error
 
 
 def test_exponential_draws_follow_their_law() -> None:

@@ -93,7 +93,7 @@ def test_plan_on_some_blocks_judge_on_the_others(
     error = np.hypot(promised.std(ddof=1) / len(promised) ** 0.5, delivered.std(ddof=1) / len(delivered) ** 0.5)
     assert abs(promised.mean() - delivered.mean()) < 2.2 * error
     # On blocks that neither has seen, the trace plan is not behind Theorem 1's beyond noise and the search's gap.
-    theirs = best.poisson_plan  # type: ignore[attr-defined]
+    theirs = best.poisson_plan
 
     def real_objective(local_steps: int, round_s: float) -> np.ndarray:
         return np.array([Trace(part, 1.0).promise(road, local_steps, round_s).numbers[2] for part in judged_on])

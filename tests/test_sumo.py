@@ -51,7 +51,7 @@ def test_behind_a_signal_the_poisson_law_fails_and_the_trace_plan_does_better(
     assert 2.9 < result.variance_to_mean.value < 8
     assert result.warning is not None
     ours = plan(scenario, crossings)
-    theirs = ours.poisson_plan  # type: ignore[attr-defined]
+    theirs = ours.poisson_plan
     assert theirs.promised_objective > 1.5 * theirs.real_objective
     # Run both for real on the same traffic, many times over.
     delivered = [

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,6 +25,12 @@ _ROADS_AT_ONCE = 2048
 _MOST_STEPS_BY_ALGORITHM_1 = 10_000_000
 
 
+@overload
+def plan(scenario: theory.AnyRoad, crossings: None = None) -> Plan: ...
+@overload
+def plan(scenario: Scenario, crossings: "Crossings") -> TracePlan: ...
+@overload
+def plan(scenario: Scenario, crossings: "Crossings | None") -> Plan: ...
 def plan(scenario: theory.AnyRoad, crossings: "Crossings | None" = None) -> Plan:
     """The H and T that maximise g on this road; equal values of g go to the smaller H.
 

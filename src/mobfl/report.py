@@ -54,14 +54,20 @@ def _scenario_table(scenario: Scenario) -> Table:
 def _promise_table(scenario: Scenario, plan: Plan) -> Table:
     h, t, _ = plan.numbers
     contributing = theory.contributing_visit_prob(scenario, h, t)
+    table = _plan_table(plan)
+    table.add_row("", f"{3600 / t:.1f}", "rounds per hour")
+    table.add_row("", f"{contributing:.2%}", "visits that contribute, of those taking part")
+    return table
+
+
+def _plan_table(plan: Plan) -> Table:
+    h, t, g = plan.numbers
     table = Table(box=None, show_header=False)
     table.add_row("local_steps", f"[bold]{h}[/bold]", "H, the steps a vehicle takes in a round")
     table.add_row("round_s", f"[bold]{t:.4f}[/bold] s", "T, the length of a round")
-    table.add_row("objective", f"{plan.objective:.5g} /s", "g, valid local steps per second")
+    table.add_row("objective", f"{g:.5g} /s", "g, valid local steps per second")
     table.add_row("expected_uploads", f"{plan.expected_uploads:.4g}", "uploads per round")
     table.add_row("valid_round_prob", f"{plan.valid_round_prob:.4g}", "chance of a round with an upload")
-    table.add_row("", f"{3600 / t:.1f}", "rounds per hour")
-    table.add_row("", f"{contributing:.2%}", "visits that contribute, of those taking part")
     return table
 
 
@@ -92,15 +98,8 @@ def print_trace_plan(console: Console, crossings: "Crossings", title: str, plan:
     if plan.reason is not None:
         console.print(f"\n[bold]No plan is possible[/bold]: {plan.reason}.", soft_wrap=True)
         return
-    h, t, g = plan.numbers
-    table = Table(box=None, show_header=False)
-    table.add_row("local_steps", f"[bold]{h}[/bold]", "H, the steps a vehicle takes in a round")
-    table.add_row("round_s", f"[bold]{t:.4f}[/bold] s", "T, the length of a round")
-    table.add_row("objective", f"{g:.4f} /s", "g on this road, averaged over when rounds begin")
-    table.add_row("expected_uploads", f"{plan.expected_uploads:.4f}", "uploads per round")
-    table.add_row("valid_round_prob", f"{plan.valid_round_prob:.2%}", "rounds with an upload")
     console.print("\n[bold]Plan[/bold]")
-    console.print(table)
+    console.print(_plan_table(plan))
     if isinstance(plan, TracePlan) and plan.poisson_plan is not None:
         other = plan.poisson_plan
         console.print(

@@ -108,8 +108,7 @@ def taking_part(crossings: Crossings, share: float, seed: int) -> Crossings:
     """The vehicles that take part: the same ones for the same seed, whatever the plan."""
     if share == 1:
         return crossings
-    there = uniforms(stream(seed, "participation"), crossings.keys) <= share
-    return Crossings(crossings.vehicle[there], crossings.enter_s[there], crossings.leave_s[there])
+    return crossings.take(uniforms(stream(seed, "participation"), crossings.keys) <= share)
 
 
 def _count(

@@ -84,8 +84,10 @@ class Crossings:
 
     def between(self, start_s: float, end_s: float) -> "Crossings":
         """Those that are on the section at some time from start to end, their times unchanged."""
-        there = (self.leave_s > start_s) & (self.enter_s < end_s)
-        return Crossings(self.vehicle[there], self.enter_s[there], self.leave_s[there])
+        return self.take((self.leave_s > start_s) & (self.enter_s < end_s))
+
+    def take(self, chosen: NDArray[np.bool_]) -> "Crossings":
+        return Crossings(self.vehicle[chosen], self.enter_s[chosen], self.leave_s[chosen])
 
 
 class BrokenRowError(InputError):

@@ -94,8 +94,7 @@ def straight_road_crossings(
             step_s=step_s, seed=seed, progress=progress,
         )  # fmt: skip
     # A random flow's first vehicle departs when the flow begins, which is not random at all.
-    by_chance = crossings.vehicle != "flow.0"
-    return Crossings(crossings.vehicle[by_chance], crossings.enter_s[by_chance], crossings.leave_s[by_chance])
+    return crossings.take(crossings.vehicle != "flow.0")
 
 
 # ---- the child process ----------------------------------------------------------------------------
