@@ -101,6 +101,8 @@ def plan(
     SCENARIO is a TOML file or the name of a packaged scenario; without it, the paper's road. With --trace the traffic
     is the recorded one, and the plan knows that it may come in platoons.
     """
+    if plot is not None and trace is not None:
+        raise InputError("--plot draws Theorem 1's surface, which a plan from a --trace does not use")
     road = _load(scenario, settings)
     crossings = _read_trace(trace, section)
     with _working("planning") if crossings is not None else nullcontext():
@@ -108,8 +110,6 @@ def plan(
     if plot is not None and best.reason is None:
         from mobfl.figures import draw_plan
 
-        if crossings is not None:
-            raise InputError("--plot draws Theorem 1's surface, which a plan from a --trace does not use")
         draw_plan(road, best, plot)
     if as_json:
         click.echo(json.dumps(best.to_dict(), indent=2))

@@ -68,16 +68,16 @@ def best_on_trace(trace: Trace, road: Conditions, known: Plan | None) -> Plan | 
     if most < 1:
         return None
     floor = _g(known) / 3 if known else 0.0
-    at_left = _best_round(trace, road, 1, floor)
-    best = max(known or at_left, at_left, key=_g)
-    first_bound = max(_g(at_left), floor)
+    tried = _best_round(trace, road, 1, floor)
+    best = max(known or tried, tried, key=_g)
+    first_bound = max(_g(tried), floor)
     ranges = [(-most * first_bound, 1, most, first_bound)]  # minus the bound, first H, last H, the first's best g
     while ranges and -ranges[0][0] > _g(best) * (1 + _GAP):
         _, first, last, g = heapq.heappop(ranges)
         middle = max(first + 1, round((first * last) ** 0.5))
-        at_left = _best_round(trace, road, middle, floor)
-        best = max(best, at_left, key=_g)
-        for a, b, value in ((first, middle - 1, g), (middle, last, max(_g(at_left), floor))):
+        tried = _best_round(trace, road, middle, floor)
+        best = max(best, tried, key=_g)
+        for a, b, value in ((first, middle - 1, g), (middle, last, max(_g(tried), floor))):
             if b > a:
                 heapq.heappush(ranges, (-value * b / a, a, b, value))
     return best if _g(best) > 0 else None
