@@ -114,19 +114,25 @@ def _best_round(trace: Trace, road: Conditions, local_steps: int, floor: float) 
 def _empty_and_uploads(starts, t, enter, leave, least_s, scale_s, share):  # type: ignore[no-untyped-def]
     """The chance of no upload and the mean number of uploads, averaged over rounds that begin at `starts`."""
     empty = uploads = 0.0
-    first = 0
+    active = np.empty(len(enter), np.int64)  # who may still be there; those gone are dropped on the way
+    count = coming = 0
     for k in range(len(starts)):
         start, end = starts[k], starts[k] + t
-        while first < len(leave) and leave[first] <= start:
-            first += 1
+        while coming < len(enter) and enter[coming] < end:
+            active[count] = coming
+            count += 1
+            coming += 1
         log_empty = 0.0
-        i = first
-        while i < len(enter) and enter[i] < end:
+        stay = 0
+        for j in range(count):
+            i = active[j]
+            active[stay] = i
+            stay += leave[i] > start
             spare = min(leave[i], end) - max(enter[i], start) - least_s
             if spare > 0.0 or (spare == 0.0 and scale_s == 0.0):
                 success = share * (1.0 if scale_s == 0.0 else -math.expm1(-spare / scale_s))
                 uploads += success
                 log_empty += math.log1p(-success) if success < 1.0 else -np.inf
-            i += 1
+        count = stay
         empty += math.exp(log_empty)
     return empty / len(starts), uploads / len(starts)
