@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from mobfl import theory
 from mobfl.errors import InputError
 from mobfl.optimum import STEPS_AT_ONCE, best_of, best_rounds, branch_and_bound
-from mobfl.plans import Plan, Plans, PoissonPlan, TracePlan, no_plan
+from mobfl.plans import Plan, Plans, PoissonPlan, TracePlan, no_plan, no_plan_on_trace
 from mobfl.roads import conditions_from
 from mobfl.scenario import Scenario
 from mobfl.theory import Conditions
@@ -64,8 +64,7 @@ def _plan_trace(scenario: Scenario, crossings: "Crossings") -> TracePlan:
         beside = PoissonPlan(h, t, promised, known.numbers[2])
     best = best_on_trace(trace, road, known)
     if best is None:
-        slowest = replace(as_poisson, length_m=float(crossings.dwell_s.max()))
-        return TracePlan("infeasible", reason=no_plan(slowest).reason, poisson_plan=beside)
+        return no_plan_on_trace(road, min(float(crossings.dwell_s.max()), trace.longest_round_s))
     return TracePlan(**best.to_dict(), poisson_plan=beside)
 
 

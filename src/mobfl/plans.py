@@ -70,18 +70,26 @@ class Plans:
 
 def no_plan(road: Conditions) -> Plan:
     """Why nothing fits on this road, and what would help."""
-    longest, least = float(road.dwell.longest), float(theory.min_delay_s(road, 1))
-    who = "the slowest vehicles" if road.speed_sd_mps else "the vehicles"
-    stretch = least / longest
+    longest_s, least_s = float(road.dwell.longest), float(theory.min_delay_s(road, 1))
     beyond = "beyond" if road.jitters else "to at least"
+    metres = _brief(_up(least_s / longest_s * road.length_m))
+    who = "the slowest vehicles" if road.spreads else "the vehicles"
+    return Plan("infeasible", reason=_too_short(road, who, longest_s, f"lengthen the section {beyond} {metres} m"))
+
+
+def no_plan_on_trace(road: Conditions, longest_s: float) -> "TracePlan":
+    """Why nothing fits into stays of at most so many seconds."""
+    return TracePlan(
+        "infeasible", reason=_too_short(road, "the slowest vehicles", longest_s, "choose a longer section")
+    )
+
+
+def _too_short(road: Conditions, who: str, longest_s: float, remedy: str) -> str:
     below = "below" if road.jitters else "to at most"
-    return Plan(
-        "infeasible",
-        reason=(
-            f"{who} leave after {_brief(longest)} s but one step with both transfers takes {_brief(least)} s:"
-            f" lengthen the section {beyond} {_brief(_up(stretch * road.length_m))} m,"
-            f" or bring the step and the transfers {below} {_brief(-_up(-longest))} s"
-        ),
+    return (
+        f"{who} leave after {_brief(longest_s)} s but one step with both transfers takes"
+        f" {_brief(float(theory.min_delay_s(road, 1)))} s: {remedy},"
+        f" or bring the step and the transfers {below} {_brief(-_up(-longest_s))} s"
     )
 
 

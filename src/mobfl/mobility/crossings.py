@@ -61,7 +61,8 @@ class Crossings:
         """From when the first vehicle has left to when the last enters: outside, the section fills or empties."""
         if not len(self):
             raise InputError("crossings must not be empty")
-        return float(self.leave_s.min()), float(self.enter_s[-1])
+        first_left = float(self.leave_s.min())
+        return first_left, max(first_left, float(self.enter_s[-1]))
 
     @property
     def arrivals_per_s(self) -> float:
