@@ -141,6 +141,8 @@ def test_the_command(tmp_path: Path) -> None:
         ("traffic", "--signal", "90", "--out", "x.csv"),
         ("simulate", "--plan", "24"),
         ("simulate", "--plan", "2.5,10"),
+        ("simulate", "--plan", "nan,5"),
+        ("simulate", "--plan", "inf,5"),
         ("simulate", "--rounds", "0"),
         ("simulate", "--section", "edge:a"),
         ("simulate", "--seed", "-1"),

@@ -15,7 +15,7 @@ import click
 import mobfl
 from mobfl.errors import InputError, MissingExtraError, MobflError
 from mobfl.planner import plan as best_plan
-from mobfl.scenario import Scenario, load_scenario, packaged_scenarios, parse_setting
+from mobfl.scenario import MOST, MOST_STEPS, Scenario, load_scenario, packaged_scenarios, parse_setting
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -242,8 +242,8 @@ def _read_trace(trace: Path | None, section: str | None) -> "Crossings | None":
 
 def _parse_plan(text: str) -> tuple[int, float]:
     h, t = _two_numbers("--plan", text)
-    if h < 1 or h != int(h) or t <= 0:
-        raise InputError(f"--plan must be H,T with a whole H >= 1 and T > 0 s, got {text!r}")
+    if not (1 <= h <= MOST_STEPS and h.is_integer() and 0 < t <= MOST):
+        raise InputError(f"--plan must be H,T with a whole H >= 1 and T > 0 s, both <= {MOST:g}, got {text!r}")
     return int(h), t
 
 

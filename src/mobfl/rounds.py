@@ -58,7 +58,7 @@ class FixedPlan:
     round_s: float
 
     def __post_init__(self) -> None:
-        if self.local_steps < 1 or not 0 < self.round_s < np.inf:
+        if not self.local_steps >= 1 or not 0 < self.round_s < np.inf:
             raise InputError(f"plan must have H >= 1 and T > 0, got {self.local_steps},{self.round_s:g}")
 
     def next_order(self, seen: "Rounds | None") -> Order:  # noqa: ARG002

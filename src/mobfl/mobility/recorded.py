@@ -20,6 +20,7 @@ import numpy as np
 from mobfl.errors import InputError, MissingExtraError
 from mobfl.mobility.crossings import COLUMNS, BrokenRowError, Crossings
 from mobfl.mobility.sections import Edge, Sample, Section, Step, Tracker, follow
+from mobfl.scenario import MOST
 
 _METRES_PER_FOOT = 0.3048
 _HIGHD_FRAMES_PER_S = 25.0
@@ -101,6 +102,8 @@ def _read_rows(file: Path, rows: Iterator[Row], section: Section | None) -> Cros
     columns = first[1].keys()
     table = _Table(file, itertools.chain([first], rows))
     if columns & set(COLUMNS[1:]):
+        if section is not None:
+            raise InputError(f"trace {str(file)!r} holds crossings, which have no positions for a --section")
         return _own_table(table.with_columns(columns, COLUMNS))
     section = _needed(file, section)
     if "global_time" in columns:
@@ -128,8 +131,8 @@ class _Table:
             value = float(row[column])
         except (KeyError, ValueError):
             raise _broken(self.file, line, f"a number in {column}", repr(row.get(column))) from None
-        if not math.isfinite(value):
-            raise _broken(self.file, line, f"a finite number in {column}", value)
+        if not abs(value) <= MOST:
+            raise _broken(self.file, line, f"a finite number of at most {MOST:g} in {column}", value)
         return value
 
 
@@ -139,11 +142,15 @@ def _csv_rows(file: Path) -> Iterator[Row]:
         header = next(lines, "").strip()
         separator = ";" if ";" in header else ","
         names = [_own_name(name) for name in header.split(separator)]
-        for line, row in enumerate(csv.reader(lines, delimiter=separator), start=2):
-            if row and len(row) != len(names):
-                raise _broken(file, line, f"{len(names)} values, as in the header", len(row))
-            if row:
-                yield line, dict(zip(names, row, strict=True))
+        reader = csv.reader(lines, delimiter=separator)
+        try:
+            for line, row in enumerate(reader, start=2):
+                if row and len(row) != len(names):
+                    raise _broken(file, line, f"{len(names)} values, as in the header", len(row))
+                if row:
+                    yield line, dict(zip(names, row, strict=True))
+        except csv.Error as error:
+            raise _broken(file, reader.line_num + 1, "rows of text", f"a row that is none ({error})") from None
 
 
 def _own_name(name: str) -> str:
@@ -331,7 +338,7 @@ def _fcd_steps(file: Path, elements: Iterator[tuple[int, str, dict[str, str]]]) 
     for line, name, values in elements:
         if name == "timestep":
             time_s = _attribute(file, line, values, "time")
-            if time_s < now:
+            if time_s <= now:
                 raise _broken(file, line, "times in order", f"{time_s:g} s after {now:g} s")
             if now > -math.inf:
                 yield seen
