@@ -60,6 +60,7 @@ def _plan_trace(scenario: Scenario, crossings: "Crossings") -> TracePlan:
     theorem, beside, known = plan(as_poisson), None, None
     if theorem.reason is None:
         h, t, promised = theorem.numbers
+    if theorem.reason is None and t <= trace.longest_round_s:
         known = trace.promise(road, h, t)
         beside = PoissonPlan(h, t, promised, known.numbers[2])
     best = best_on_trace(trace, road, known)

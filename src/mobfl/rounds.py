@@ -42,6 +42,11 @@ class Order:
     round_s: float
     rounds: int = 1
 
+    def __post_init__(self) -> None:
+        if not (self.local_steps >= 1 and 0 < self.round_s < np.inf and self.rounds >= 1):
+            got = f"{self.local_steps},{self.round_s:g} for {self.rounds} rounds"
+            raise InputError(f"plan must have H >= 1 and T > 0, for at least one round, got {got}")
+
 
 class Policy(Protocol):
     """Gives each round's H and T, knowing what was seen before."""
@@ -58,8 +63,7 @@ class FixedPlan:
     round_s: float
 
     def __post_init__(self) -> None:
-        if not self.local_steps >= 1 or not 0 < self.round_s < np.inf:
-            raise InputError(f"plan must have H >= 1 and T > 0, got {self.local_steps},{self.round_s:g}")
+        self.next_order(None)  # which checks it
 
     def next_order(self, seen: "Rounds | None") -> Order:  # noqa: ARG002
         return Order(self.local_steps, self.round_s, _FOREVER)

@@ -43,7 +43,9 @@ class Simulation:
     def warning(self) -> str | None:
         """A sentence if the traffic is not Poisson enough for the theory, None if it is."""
         measured, promised = self.empty_prob, self.expected_empty_prob
-        error, off = (measured.high - measured.value) / 1.96, measured.value - promised
+        # Few rounds may all agree by chance: the error is at least that of the promise itself.
+        chance = math.sqrt(promised * (1 - promised) / self.rounds)
+        error, off = max((measured.high - measured.value) / 1.96, chance), measured.value - promised
         if not abs(off) > max(_MATERIAL, _STANDARD_ERRORS * error):
             return None
         return (
@@ -100,7 +102,13 @@ def simulate(
     counted = _count(blocks, rounds, dwell, progress)
     expected = float(theory.uploads_identity(rate, dwell, theory.delay(scenario, local_steps), round_s))
     return Simulation(
-        local_steps, round_s, rounds, *_statistics(counted[0]), expected, float(np.exp(-expected)), counted[1]
+        local_steps,
+        round_s,
+        counted[0].rounds,
+        *_statistics(counted[0]),
+        expected,
+        float(np.exp(-expected)),
+        counted[1],
     )
 
 
@@ -129,8 +137,13 @@ def _count(
         progress(means.rounds)
         if means.rounds == rounds:
             break
-    assert means is not None
+    if means is None:
+        raise InputError("the trace must last at least one round, got less")
     return means, histogram
+
+
+def _share(estimate: Estimate) -> Estimate:
+    return Estimate(estimate.value, max(estimate.low, 0.0), min(estimate.high, 1.0))
 
 
 def _statistics(means: BatchMeans) -> tuple[Estimate, Estimate, Estimate, Estimate]:
@@ -139,7 +152,7 @@ def _statistics(means: BatchMeans) -> tuple[Estimate, Estimate, Estimate, Estima
 
     return (
         means.estimate(lambda m: m[1]),
-        means.estimate(lambda m: m[3]),
+        _share(means.estimate(lambda m: m[3])),
         means.estimate(variance_to_mean),
         means.estimate(lambda m: m[1] / m[0] if m[0] else float("nan")),
     )

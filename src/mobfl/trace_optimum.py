@@ -21,7 +21,7 @@ from mobfl.theory import Conditions
 
 Array = NDArray[np.float64]
 
-# Instants at which a round is imagined to begin: eight per round, evenly over the trace, within these limits.
+# Instants at which a round is imagined to begin: eight per round, spread over the trace, within these limits.
 _STARTS_PER_ROUND, _FEWEST_STARTS, _MOST_STARTS = 8, 512, 4096
 _FEWEST_ROUNDS = 10  # a T of which the trace holds fewer could not be judged
 _GRID = 48  # g(H, ·) may have several peaks here, so T is first searched on a grid
@@ -54,8 +54,11 @@ class Trace:
         start, end = self.crossings.observed_s
         if round_s > end - start:
             raise InputError(f"the trace must last at least one round of {round_s:g} s, got {end - start:g} s")
-        starts = int(_STARTS_PER_ROUND * (end - start) / round_s)
-        return np.linspace(start, end - round_s, min(max(starts, _FEWEST_STARTS), _MOST_STARTS))
+        wanted = int(_STARTS_PER_ROUND * (end - start) / round_s)
+        starts = min(max(wanted, _FEWEST_STARTS), _MOST_STARTS)
+        # One at random in each of as many equal parts: even spacing might keep step with a signal.
+        shares = (np.arange(starts) + np.random.default_rng(0).random(starts)) / starts
+        return start + shares * (end - round_s - start)
 
 
 def best_on_trace(trace: Trace, road: Conditions, known: Plan | None) -> Plan | None:
@@ -90,7 +93,8 @@ def _g(plan: Plan) -> float:
 def _most_steps(trace: Trace, road: Conditions) -> int:
     """The most local steps for which some stay and some round are long enough."""
     longest_s = min(float(trace.crossings.dwell_s.max()), trace.longest_round_s)
-    return max(0, int(np.ceil((longest_s - road.transfer_s) / road.min_step_s)) - 1)
+    most = (longest_s - road.transfer_s) / road.min_step_s
+    return max(0, int(np.ceil(most)) - 1 if road.jitters else int(most))
 
 
 def _best_round(trace: Trace, road: Conditions, local_steps: int, floor: float) -> Plan:

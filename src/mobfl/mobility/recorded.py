@@ -8,6 +8,7 @@ import gzip
 import itertools
 import math
 import os
+import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ _METRES_PER_FOOT = 0.3048
 _HIGHD_FRAMES_PER_S = 25.0
 _CHUNK = 1 << 20
 # Names that SUMO's converters put before a column's own name.
-_PREFIXES = ("timestep_", "vehicle_", "fcd-export_", "fcd_")
+_PREFIXES = ("fcd-export_", "fcd_", "timestep_", "vehicle_")
 
 Row = tuple[int, dict[str, str]]  # a line's number and its values by column
 
@@ -45,7 +46,7 @@ def read_crossings(file: Path, section: Section | None = None) -> Crossings:
             raise InputError(f"trace must be a .csv, .parquet or .xml file (.gz allowed), got {str(file)!r}")
     except OSError as error:
         raise InputError(f"trace {str(file)!r} cannot be read: {error.strerror or error}") from None
-    except (EOFError, UnicodeDecodeError) as error:
+    except (EOFError, UnicodeDecodeError, zlib.error) as error:
         raise InputError(f"trace {str(file)!r} must be complete text, got {error}") from None
     if not len(crossings):
         raise _broken(file, 1, "at least one crossing of the section", "none")
@@ -157,8 +158,8 @@ def _own_name(name: str) -> str:
     """Without what SUMO's converters put before it, in lower case."""
     name = name.strip().strip('"').lower()
     for prefix in _PREFIXES:
-        if name.startswith(prefix) and name != "vehicle_id":  # NGSIM has a vehicle_id of its own
-            return name.removeprefix(prefix)
+        if name != "vehicle_id":  # NGSIM has a vehicle_id of its own
+            name = name.removeprefix(prefix)
     return name
 
 

@@ -53,9 +53,10 @@ def sumo_crossings(
     if not config.is_file():
         raise InputError(f"SUMO's configuration must be a file, got {str(config)!r}")
     job = {
-        "config": str(config), "section": section, "duration_s": duration_s, "step_s": step_s, "seed": seed,
+        "config": str(config), "section": section, "duration_s": duration_s, "warmup_s": warmup_s,
+        "step_s": step_s, "seed": seed,
     }  # fmt: skip
-    rows = [row for row in _run(job, progress) if row[1] >= warmup_s]
+    rows = _run(job, progress)
     vehicle, enter, leave = zip(*rows, strict=True) if rows else ((), (), ())
     return Crossings.sorted(np.array(vehicle), enter, leave)
 
@@ -108,7 +109,7 @@ def _run(job: dict[str, Any], progress: Callable[[float], None]) -> list[tuple[s
         try:
             assert child.stdout is not None and child.stderr is not None  # noqa: PT018
             for line in child.stdout:
-                match json.loads(line):
+                match json.loads(line) if line.startswith("{") else None:  # SUMO may talk in between
                     case {"share": share}:
                         progress(share)
                     case {"rows": found}:

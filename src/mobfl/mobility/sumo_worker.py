@@ -20,10 +20,11 @@ def main() -> None:
         ]
     )  # fmt: skip
     try:
+        counted_from = libsumo.simulation.getTime() + job["warmup_s"]
         crossings = _follow(parse_section(job["section"]), job["step_s"], job["duration_s"])
     finally:
         libsumo.close()
-    print(json.dumps({"rows": crossings}), flush=True)
+    print("\n" + json.dumps({"rows": [row for row in crossings if row[1] >= counted_from]}), flush=True)
 
 
 def _follow(section: Section, step_s: float, duration_s: float | None) -> list[tuple[Any, float, float]]:
