@@ -108,6 +108,28 @@ def test_a_policy_sees_what_happened_and_decides(steady: Scenario) -> None:
     assert [len(block) for block in blocks] == [1] * len(blocks)
 
 
+def test_a_policy_sees_its_whole_order_however_traffic_is_cut(paper: Scenario) -> None:
+    class Watching:
+        def __init__(self) -> None:
+            self.seen = list[tuple[list[int], int]]()
+
+        def next_order(self, seen: Rounds | None) -> Order:
+            if seen is not None:
+                self.seen.append((seen.uploads.tolist(), len(kept(seen))))
+            return Order(5, 10.0, 10)
+
+    whole = next(poisson_crossings(paper, 6)).between(-100.0, 3000.0)
+    columns = (whole.vehicle, whole.enter_s, whole.leave_s)
+    parts = [Crossings(*(column[i : i + 30] for column in columns)) for i in range(0, len(whole), 30)]
+    told = []
+    for traffic in ([whole], parts):
+        policy = Watching()
+        list(simulate_rounds(traffic, policy, paper.link, paper.compute, 6))
+        told.append(policy.seen)
+    assert told[0] == told[1]
+    assert all(len(uploads) == 10 for uploads, _ in told[0])
+
+
 @pytest.mark.parametrize(("h", "t"), [(0, 1.0), (1, 0.0), (1, math.inf), (3, math.nan)])
 def test_meaningless_plans_are_refused(h: int, t: float) -> None:
     with pytest.raises(InputError, match="plan must have H >= 1 and T > 0"):

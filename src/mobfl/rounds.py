@@ -52,7 +52,7 @@ class Policy(Protocol):
     """Gives each round's H and T, knowing what was seen before."""
 
     def next_order(self, seen: "Rounds | None") -> Order:
-        """The order for the next rounds; `seen` is the block before, None at the start."""
+        """The order for the next rounds; `seen` is what came of the last order, None at the start."""
 
 
 @dataclass(frozen=True)
@@ -139,6 +139,7 @@ def simulate_rounds(
     road = _Road(iter(traffic), stream(seed, "compute"))
     number, origin, done = 0, start_s, 0
     order = policy.next_order(None)
+    seen = list[Rounds]()  # of the present order
     while True:
         h, t = order.local_steps, order.round_s
         delays = (link.download_s + link.upload_s, compute.min_step_s * h, compute.extra_step_s * h)
@@ -150,9 +151,28 @@ def simulate_rounds(
         block = Rounds(h, t, number + np.arange(ran), starts[:ran], present, uploads, rows)
         yield block
         number, done = number + ran, done + ran
+        if order.rounds < _FOREVER:
+            seen.append(block)
         if done == order.rounds:
             origin, done = origin + done * t, 0
-            order = policy.next_order(block)
+            order = policy.next_order(_joined(seen))
+            seen = []
+
+
+def _joined(blocks: list[Rounds]) -> Rounds:
+    """One order's rounds in one piece, however the traffic was cut into blocks."""
+    first = blocks[0]
+    if len(blocks) == 1:
+        return first
+
+    def column(name: str, parts: list[Any]) -> Any:
+        return np.concatenate([getattr(part, name) for part in parts])
+
+    number, start_s, present, uploads = (column(name, blocks) for name in ("round", "start_s", "present", "uploads"))
+    rows = [block.vehicles for block in blocks if block.vehicles is not None]
+    names = ("round", "vehicle", "attempt", "begin_s", "compute_s", "end_s", "outcome")
+    vehicles = VehicleRows(rows[-1].names, *(column(name, rows) for name in names)) if rows else None
+    return Rounds(first.local_steps, first.round_s, number, start_s, present, uploads, vehicles)
 
 
 @dataclass
