@@ -110,10 +110,10 @@ def test_a_plot_that_cannot_be(tmp_path: Path, name: str) -> None:
 
 def test_an_interruption_is_status_130() -> None:
     code = (
-        "import mobfl.cli as cli\n"
+        "import mobfl.cli, mobfl.cli.planning as planning\n"
         "def interrupted(*_): raise KeyboardInterrupt\n"
-        "cli.best_plan = interrupted\n"
-        "import sys; sys.argv = ['mobfl', 'plan']; cli.main()"
+        "planning.best_plan = interrupted\n"
+        "import sys; sys.argv = ['mobfl', 'plan']; mobfl.cli.main()"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 130
 

@@ -13,9 +13,9 @@ ROOT = Path(__file__).parent.parent
 def test_the_public_names_are_exactly_these() -> None:
     assert mobfl.__all__ == sorted(mobfl.__all__)
     assert set(mobfl.__all__) == {
-        "Crossings", "InputError", "MissingExtraError", "MobflError", "Plan", "Plans", "Scenario", "Simulation",
-        "TracePlan", "algorithm_1", "best_round_s", "load_scenario", "plan", "plan_many", "read_crossings",
-        "simulate", "theory",
+        "Crossings", "History", "InputError", "Job", "MissingExtraError", "MobflError", "Plan", "Plans", "Scenario",
+        "Simulation", "TracePlan", "algorithm_1", "best_round_s", "build_task", "load_scenario", "plan", "plan_many",
+        "read_crossings", "read_history", "simulate", "theory", "train",
     }  # fmt: skip
     assert all(hasattr(mobfl, name) for name in mobfl.__all__)
 
@@ -40,3 +40,7 @@ def test_planning_loads_nothing_heavy() -> None:
         "try: main()\nexcept SystemExit: pass"
     )
     assert not loaded_by(plan_json) & heavy
+
+
+def test_training_on_a_cpu_does_without_torch() -> None:
+    assert "torch" not in loaded_by("import mobfl.training, mobfl.tasks.catalogue")

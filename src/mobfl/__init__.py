@@ -9,14 +9,20 @@ from mobfl.plans import Plan, Plans, TracePlan
 from mobfl.scenario import Scenario, load_scenario
 
 if TYPE_CHECKING:
+    from mobfl.history import History
     from mobfl.mobility.crossings import Crossings
     from mobfl.mobility.recorded import read_crossings
+    from mobfl.run_folder import read_history
     from mobfl.simulation import Simulation, simulate
+    from mobfl.tasks.catalogue import build_task
+    from mobfl.training import Job, train
 
 __version__ = "0.1.0"
 __all__ = [
     "Crossings",
+    "History",
     "InputError",
+    "Job",
     "MissingExtraError",
     "MobflError",
     "Plan",
@@ -26,20 +32,33 @@ __all__ = [
     "TracePlan",
     "algorithm_1",
     "best_round_s",
+    "build_task",
     "load_scenario",
     "plan",
     "plan_many",
     "read_crossings",
+    "read_history",
     "simulate",
     "theory",
+    "train",
 ]
 
-# Loaded when first asked for: they bring Numba, which planning does without.
+# Loaded when first asked for: they bring Numba and more, which planning does without.
 _LATER = {
     "Crossings": "mobfl.mobility.crossings",
+    "History": "mobfl.history",
+    "Job": "mobfl.training",
     "Simulation": "mobfl.simulation",
+    "build_task": "mobfl.tasks.catalogue",
     "read_crossings": "mobfl.mobility.recorded",
+    "read_history": "mobfl.run_folder",
     "simulate": "mobfl.simulation",
+    "train": "mobfl.training",
+}
+_EXTRAS = {
+    "numba": ("simulation", "simulate"),
+    "pyarrow": ("simulation", "simulate"),
+    "safetensors": ("training", "train"),
 }
 
 
@@ -51,6 +70,6 @@ def __getattr__(name: str) -> Any:
     try:
         return getattr(import_module(_LATER[name]), name)
     except ModuleNotFoundError as error:
-        if error.name != "numba":
+        if error.name not in _EXTRAS:
             raise
-        raise MissingExtraError("simulation", "simulate") from None
+        raise MissingExtraError(*_EXTRAS[error.name]) from None

@@ -1,4 +1,4 @@
-"""A plan as a person reads it in a terminal."""
+"""Plans, simulations and runs as a person reads them in a terminal."""
 
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,10 @@ from mobfl.scenario import Scenario
 from mobfl.sensitivity import OFF_BY, sensitivity
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from mobfl.history import History
     from mobfl.mobility.crossings import Crossings
     from mobfl.simulation import Simulation
 
@@ -124,3 +128,30 @@ def print_simulation(console: Console, result: "Simulation") -> None:
     console.print(table)
     if result.warning is not None:
         console.print(f"\n[bold]Warning[/bold]: {result.warning}", soft_wrap=True)
+
+
+def print_training(
+    console: Console,
+    history: "History",
+    baselines: "Mapping[str, Mapping[str, float]]",
+    goals: "Mapping[str, float]",
+    out: "Path",
+) -> None:
+    uploads = history.columns["uploads"]
+    rejected = int(history.columns["rejected"].sum())
+    console.print(
+        f"[bold]{len(history)} rounds[/bold], {history.columns['end_s'][-1]:.0f} s of virtual time,"
+        f" {int(uploads.sum())} uploads in {int((uploads > 0).sum())} rounds, {rejected} rejected"
+    )
+    table = Table(box=None)
+    for column in ("", "at the start", "at the end", "best", *baselines):
+        table.add_column(column, justify="left" if not column else "right")
+    for name in ("loss", *history.kpis):
+        best = history.min_loss() if name == "loss" else history.best(name)
+        floors = (f"{scores[name]:.4f}" if name in scores else "" for scores in baselines.values())
+        table.add_row(name, f"{history.initial[name]:.4f}", f"{history.final(name):.4f}", f"{best:.4f}", *floors)
+    console.print(table)
+    for name, value in goals.items():
+        reached = history.time_to(name, value)
+        console.print(f"{name} {value:g}: " + ("not reached" if reached is None else f"after {reached:.1f} s"))
+    console.print(f"The run is in {escape(str(out))}.", soft_wrap=True)

@@ -91,6 +91,12 @@ def _exponential_edge(bits: np.uint64, x: float) -> float:
             return beyond + x
 
 
+def generator(stream: np.uint64, vehicle: np.uint64, attempt: int = 0) -> np.random.Generator:
+    """NumPy's generator for what one vehicle draws in one attempt."""
+    key = np.array([vehicle_key(stream, vehicle), attempt], np.uint64)
+    return np.random.Generator(np.random.Philox(key=key))
+
+
 @njit(cache=True)
 def vehicle_keys(stream: np.uint64, vehicles: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """The key of every vehicle in a stream."""

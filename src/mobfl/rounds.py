@@ -80,6 +80,7 @@ class VehicleRows:
     names: NDArray[Any] | None  # of the vehicles, where they are text
     round: Integers
     vehicle: Integers  # its number, or its place in `names`
+    key: NDArray[np.uint64]  # what other draws of this vehicle on this visit may be addressed by
     attempt: Integers  # the rounds it was in before
     begin_s: Array
     compute_s: Array
@@ -170,7 +171,7 @@ def _joined(blocks: list[Rounds]) -> Rounds:
 
     number, start_s, present, uploads = (column(name, blocks) for name in ("round", "start_s", "present", "uploads"))
     rows = [block.vehicles for block in blocks if block.vehicles is not None]
-    names = ("round", "vehicle", "attempt", "begin_s", "compute_s", "end_s", "outcome")
+    names = ("round", "vehicle", "key", "attempt", "begin_s", "compute_s", "end_s", "outcome")
     vehicles = VehicleRows(rows[-1].names, *(column(name, rows) for name in names)) if rows else None
     return Rounds(first.local_steps, first.round_s, number, start_s, present, uploads, vehicles)
 
@@ -268,7 +269,7 @@ def _most_pairs(vehicles: _Vehicles, start_s: float, end_s: float, t: float) -> 
 
 
 def _empty_rows(pairs: int) -> tuple[Any, ...]:
-    kinds = (np.int64, np.int64, np.int64, np.float64, np.float64, np.float64, np.int8)
+    kinds = (np.int64, np.int64, np.uint64, np.int64, np.float64, np.float64, np.float64, np.int8)
     return tuple(np.empty(pairs, kind) for kind in kinds)
 
 
@@ -283,7 +284,7 @@ def _run_rounds(  # type: ignore[no-untyped-def]
     transfers_s, least_s, extra_s = delays
     present, uploads = counts
     label, key, enter, leave, attempt = vehicles
-    row_round, row_vehicle, row_attempt, row_begin, row_compute, row_end, row_outcome = rows
+    row_round, row_vehicle, row_key, row_attempt, row_begin, row_compute, row_end, row_outcome = rows
     keep_rows = len(row_round) > 0
     active = np.empty(len(enter), np.int64)
     active[:there] = np.arange(there)
@@ -306,7 +307,12 @@ def _run_rounds(  # type: ignore[no-untyped-def]
             uploaded = transfers_s + compute <= min(time_left, stay_left) + rounding
             successes += uploaded
             if keep_rows:
-                row_round[row], row_vehicle[row], row_attempt[row] = number + k, label[i], attempt[i]
+                row_round[row], row_vehicle[row], row_key[row], row_attempt[row] = (
+                    number + k,
+                    label[i],
+                    key[i],
+                    attempt[i],
+                )
                 row_begin[row], row_compute[row] = begin, compute
                 row_end[row] = min(leave[i], end)
                 row_outcome[row] = 0 if uploaded else (1 if stay_left < time_left else 2)

@@ -12,7 +12,16 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    ValidationError,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from mobfl.errors import InputError
@@ -126,14 +135,50 @@ class Compute(Table):
     extra_step_s: Number = Field(0.2, ge=0, le=1e6)
 
 
+def _count_or_range(value: Any) -> Any:
+    ranged = isinstance(value, list | tuple)
+    ends = [_whole(each) for each in (value if ranged else [value])]
+    counts = [each for each in ends if isinstance(each, int) and not isinstance(each, bool) and 0 < each <= MOST]
+    if counts != ends or len(ends) != 1 + ranged or ends != sorted(ends):
+        raise PydanticCustomError("count_or_range", "")
+    return tuple(ends) if ranged else ends[0]
+
+
+# A number for all, or the least and the most of what differs from vehicle to vehicle.
+CountOrRange = Annotated[int | tuple[int, int], PlainValidator(_count_or_range)]
+
+
 class Training(Table):
     learning_rate: Positive = 0.1
     momentum: Number = Field(0.0, ge=0, lt=1)
     batch_size: Count = 64
-    samples_per_vehicle: Count = 1024
+    samples_per_vehicle: CountOrRange = 1024
     duration_s: Positive = 10_000.0
     loss_scale: Literal["sample", "paper"] = "sample"
     split: Literal["random", "place", "dirichlet"] = "random"
+    dirichlet_alpha: Positive = 1.0
+
+    @property
+    def least_samples(self) -> int:
+        return self._sample_range[0]
+
+    @property
+    def most_samples(self) -> int:
+        return self._sample_range[1]
+
+    @property
+    def _sample_range(self) -> tuple[int, int]:
+        given = self.samples_per_vehicle
+        return given if isinstance(given, tuple) else (given, given)
+
+    @model_validator(mode="after")
+    def _batch_within_samples(self) -> Self:
+        if self.batch_size > self.least_samples:
+            raise ValueError(
+                f"training.batch_size must be <= training.samples_per_vehicle ({self.least_samples}),"
+                f" got {self.batch_size}"
+            )
+        return self
 
 
 def most_steps(length_m: Any, speed_mps: Any, min_step_s: Any) -> Any:

@@ -13,8 +13,8 @@ from mobfl.distributions import Dwell, Empirical
 from mobfl.errors import InputError
 from mobfl.estimates import BatchMeans, Estimate
 from mobfl.mobility.crossings import Crossings
+from mobfl.mobility.participation import taking_part
 from mobfl.mobility.poisson import poisson_crossings
-from mobfl.rng import stream, uniforms
 from mobfl.rounds import FixedPlan, Rounds, simulate_rounds
 from mobfl.scenario import Scenario
 from mobfl.theory import Conditions
@@ -110,13 +110,6 @@ def simulate(
         float(np.exp(-expected)),
         counted[1],
     )
-
-
-def taking_part(crossings: Crossings, share: float, seed: int) -> Crossings:
-    """The vehicles that take part: the same ones for the same seed, whatever the plan."""
-    if share == 1:
-        return crossings
-    return crossings.take(uniforms(stream(seed, "participation"), crossings.keys) <= share)
 
 
 def _count(

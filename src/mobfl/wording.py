@@ -15,6 +15,7 @@ _RULES = {
     "finite_number": "finite",
     "float_type": "a number",
     "int_type": "a whole number",
+    "count_or_range": "a whole number > 0 or a pair [least, most] of these",
     "size": "<= {most:g}",
     "least": ">= {least:g}",
     "literal_error": "one of {expected}",

@@ -1,0 +1,19 @@
+"""Files that are there as a whole or not at all."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def replaced(file: Path) -> Iterator[Path]:
+    """A temporary name beside `file`; what was written there becomes `file` at once, or vanishes on an error."""
+    temporary = file.with_name(f".{file.name}.{os.getpid()}.part")
+    try:
+        yield temporary
+        with temporary.open("rb") as written:
+            os.fsync(written.fileno())
+        temporary.replace(file)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,51 @@
+"""The command `mobfl`. Exit status: 0 done, 1 failed, 2 wrong input, 3 infeasible plan, 130 interrupted."""
+
+import io
+import os
+import sys
+
+import click
+
+import mobfl
+from mobfl.cli.options import FAILED, INTERRUPTED, WRONG_INPUT
+from mobfl.cli.planning import plan, scenarios
+from mobfl.cli.simulation import simulate, traffic
+from mobfl.cli.training import train
+from mobfl.errors import InputError, MobflError
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(mobfl.__version__, prog_name="mobfl")
+def cli() -> None:
+    """Federated learning on vehicles that are only passing by."""
+
+
+for command in (plan, simulate, train, traffic, scenarios):
+    cli.add_command(command)
+
+
+def main() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that knows no λ still gets its answer
+    try:
+        status = cli.main(standalone_mode=False)
+        sys.stdout.flush()
+    except click.ClickException as error:
+        error.show()
+        status = WRONG_INPUT
+    except InputError as error:
+        click.echo(str(error), err=True)
+        status = WRONG_INPUT
+    except MobflError as error:
+        click.echo(str(error), err=True)
+        status = FAILED
+    except OSError as error:
+        # Nobody reads on (a pipe that ends), or there is no room: whatever is left cannot be written either.
+        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115
+        if not isinstance(error, BrokenPipeError):
+            click.echo(f"the result could not be written: {error.strerror or error}", err=True)
+        status = FAILED
+    except (click.Abort, KeyboardInterrupt):
+        status = INTERRUPTED
+    sys.exit(status)

@@ -1,0 +1,124 @@
+"""What the commands share: the scenario, options, progress, and what is missing."""
+
+import importlib.util
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mobfl.errors import InputError, MissingExtraError
+from mobfl.scenario import MOST, MOST_STEPS, Scenario, load_scenario, parse_setting
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from mobfl.mobility.crossings import Crossings
+
+FAILED, WRONG_INPUT, INFEASIBLE, INTERRUPTED = 1, 2, 3, 130
+
+
+def takes_scenario(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds the argument SCENARIO and the option --set, wherever a scenario is accepted."""
+    for decorate in (
+        click.option(
+            "--set",
+            "settings",
+            metavar="TABLE.KEY=VALUE",
+            multiple=True,
+            help="Change one value of the scenario; may be repeated.",
+        ),
+        click.argument("scenario", default="paper", metavar="[SCENARIO]"),
+    ):
+        command = decorate(command)
+    return command
+
+
+def load(scenario: str, settings: tuple[str, ...]) -> Scenario:
+    loaded = load_scenario(scenario)
+    return loaded.with_values(dict(map(parse_setting, settings))) if settings else loaded
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+
+
+def _plot_file(_: click.Context, __: click.Parameter, file: Path | None) -> Path | None:
+    if file is not None:
+        from mobfl.figures import check_plot_file
+
+        check_plot_file(file)
+    return file
+
+
+plot_option = click.option(
+    "--plot",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    callback=_plot_file,
+    help="Draw a PNG, PDF or SVG.",
+)
+seed_option = click.option("--seed", default=0, show_default=True, help="The same seed draws the same numbers.")
+section_option = click.option(
+    "--section", metavar="SECTION", help="edge:ID[:FROM:TO], circle:X,Y,R or box:X0,Y0,X1,Y1."
+)
+trace_option = click.option(
+    "--trace",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Recorded traffic: crossings, SUMO's tripinfo or floating-car data, NGSIM or highD.",
+)
+
+
+def read_trace(trace: Path | None, section: str | None) -> "Crossings | None":
+    if trace is None:
+        if section is not None:
+            raise InputError("--section goes with --trace or --sumo")
+        return None
+    need("a plan or a simulation from a trace", "simulate", "numba")
+    from mobfl.mobility.recorded import read_crossings
+    from mobfl.mobility.sections import parse_section
+
+    with working(f"reading {trace.name}"):
+        return read_crossings(trace, parse_section(section) if section else None)
+
+
+def parse_plan(text: str) -> tuple[int, float]:
+    h, t = two_numbers("--plan", text)
+    if not (1 <= h <= MOST_STEPS and h.is_integer() and 0 < t <= MOST):
+        raise InputError(f"--plan must be H,T with a whole H >= 1 and T > 0 s, both <= {MOST:g}, got {text!r}")
+    return int(h), t
+
+
+def two_numbers(option: str, text: str) -> tuple[float, float]:
+    try:
+        first, second = map(float, text.split(","))
+    except ValueError:
+        raise InputError(f"{option} must be two numbers with a comma between, got {text!r}") from None
+    return first, second
+
+
+def need(purpose: str, extra: str, module: str) -> None:
+    if importlib.util.find_spec(module) is None:
+        raise MissingExtraError(purpose, extra)
+
+
+def console() -> "Console":
+    from rich.console import Console
+
+    return Console(highlight=False)
+
+
+@contextmanager
+def working(what: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+    """A progress bar on a terminal, nothing elsewhere; call what it gives with how much is done."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda done: bar.update(task, completed=done)

@@ -1,0 +1,130 @@
+"""`mobfl simulate` and `mobfl traffic`."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mobfl.cli.options import (
+    INFEASIBLE,
+    console,
+    json_option,
+    load,
+    need,
+    parse_plan,
+    plot_option,
+    read_trace,
+    section_option,
+    seed_option,
+    takes_scenario,
+    trace_option,
+    two_numbers,
+    working,
+)
+from mobfl.errors import InputError
+from mobfl.planner import plan as best_plan
+
+
+@click.command()
+@takes_scenario
+@click.option("--plan", "wanted", default="mobfl", metavar="H,T", help="The plan; by default the planner's (mobfl).")
+@trace_option
+@section_option
+@click.option("--rounds", default=10_000, show_default=True, help="How many; a shorter trace is used as a whole.")
+@seed_option
+@json_option
+@plot_option
+@click.pass_context
+def simulate(
+    context: click.Context,
+    scenario: str,
+    settings: tuple[str, ...],
+    wanted: str,
+    trace: Path | None,
+    section: str | None,
+    rounds: int,
+    seed: int,
+    as_json: bool,
+    plot: Path | None,
+) -> None:
+    """Run rounds over Poisson or recorded traffic and compare what happens with what the theory promises."""
+    need("simulation", "simulate", "numba")
+    from mobfl.simulation import simulate as run
+
+    road = load(scenario, settings)
+    crossings = read_trace(trace, section)
+    if wanted == "mobfl":
+        best = best_plan(road, crossings)
+        if best.reason is not None:
+            click.echo(f"No plan is possible: {best.reason}", err=True)
+            context.exit(INFEASIBLE)
+        h, t, _ = best.numbers
+    else:
+        h, t = parse_plan(wanted)
+    with working("simulating", rounds) as progress:
+        result = run(road, h, t, rounds, seed, crossings, progress)
+    if plot is not None:
+        from mobfl.figures import draw_simulation
+
+        draw_simulation(result, plot)
+    if as_json:
+        click.echo(json.dumps(result.to_dict(), indent=2))
+    else:
+        from mobfl.report import print_simulation
+
+        print_simulation(console(), result)
+
+
+@click.command()
+@takes_scenario
+@click.option("--sumo", type=click.Path(path_type=Path), metavar="FILE.sumocfg", help="Your own SUMO configuration.")
+@section_option
+@click.option("--lanes", default=1, show_default=True, help="Lanes of the generated road.")
+@click.option("--signal", metavar="CYCLE,GREEN", help="Seconds of a traffic light where the section begins.")
+@click.option("--duration", type=float, metavar="S", help="Seconds to simulate after the warm-up.")
+@click.option("--warmup", default=300.0, show_default=True, metavar="S", help="Seconds at the start to leave out.")
+@click.option("--step", default=0.5, show_default=True, metavar="S", help="SUMO's step, at most 0.5 s.")
+@seed_option
+@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="FILE", help="A .csv or .parquet file.")
+def traffic(
+    scenario: str,
+    settings: tuple[str, ...],
+    sumo: Path | None,
+    section: str | None,
+    lanes: int,
+    signal: str | None,
+    duration: float | None,
+    warmup: float,
+    step: float,
+    seed: int,
+    out: Path,
+) -> None:
+    """Let SUMO drive and write who crossed the section when.
+
+    With --sumo, your own simulation and --section of it; else a straight road with SCENARIO's length, arrivals and
+    speeds, behind a traffic light if you say so.
+    """
+    need("traffic from SUMO", "sumo", "libsumo")
+    from mobfl.mobility.recorded import check_crossings_file, write_crossings
+    from mobfl.mobility.sumo import Signal, straight_road_crossings, sumo_crossings
+
+    road = load(scenario, settings)
+    check_crossings_file(out)
+    lights = Signal(*two_numbers("--signal", signal)) if signal else None
+    with working("driving", 100) as progress:
+
+        def share(done: float) -> None:
+            progress(round(100 * done))
+
+        common: dict[str, Any] = {"warmup_s": warmup, "step_s": step, "seed": seed, "progress": share}
+        if sumo is None:
+            seconds = 3600.0 if duration is None else duration
+            crossings = straight_road_crossings(road, lanes=lanes, signal=lights, duration_s=seconds, **common)
+        elif section is None:
+            raise InputError("--sumo needs a --section of the network")
+        else:
+            total = None if duration is None else warmup + duration
+            crossings = sumo_crossings(sumo, section, duration_s=total, **common)
+    write_crossings(crossings, out)
+    click.echo(f"{len(crossings)} crossings in {out}")

@@ -1,0 +1,65 @@
+"""Which training samples a vehicle holds, and the batches it draws from them."""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mobfl.errors import InputError
+from mobfl.learning.task import Integers, Pool
+from mobfl.scenario import Training
+
+Random = np.random.Generator
+
+
+def held_samples(random: Random, pool: Pool, training: Training) -> Integers:
+    """D_m training samples for one vehicle, split as the scenario says. No sample occurs twice."""
+    count = int(random.integers(training.least_samples, training.most_samples + 1))
+    return SPLITS[training.split](random, pool, count, training.dirichlet_alpha)
+
+
+def check_samples(pool: Pool, training: Training) -> None:
+    if training.most_samples > len(pool):
+        raise InputError(
+            f"training.samples_per_vehicle must be <= the {len(pool)} training samples, got {training.most_samples}"
+        )
+
+
+def draw_batches(random: Random, held: Integers, steps: int, batch_size: int) -> Integers:
+    """A batch per local step, (steps, batch_size), each drawn anew without repetition."""
+    return np.stack([random.choice(held, batch_size, replace=False, shuffle=False) for _ in range(steps)])
+
+
+def _at_random(random: Random, pool: Pool, count: int, _: float) -> Integers:
+    """The paper's way: everyone draws from the whole set."""
+    return random.choice(len(pool), count, replace=False)
+
+
+def _by_place(random: Random, pool: Pool, count: int, _: float) -> Integers:
+    """Neighbours along the road: the vehicle gathered its samples on one stretch of it."""
+    first = int(random.integers(len(pool) - count + 1))
+    return np.argsort(pool.places, kind="stable")[first : first + count]
+
+
+def _by_dirichlet(random: Random, pool: Pool, count: int, alpha: float) -> Integers:
+    """Labels in proportions of its own, q ~ Dirichlet(α · the labels' shares in the set) (Hsu, Qi, Brown 2019).
+
+    Samples are drawn one after the other with chances q_label / (samples of that label): by Gumbel's trick the
+    largest log-chances plus noise. When a label has no more samples the others take its place.
+    """
+    _, kind, counts = np.unique(pool.labels, return_inverse=True, return_counts=True)
+    log_q = _log_gamma_draws(random, alpha * counts / len(pool))
+    noise = random.gumbel(size=len(pool))
+    return np.argpartition(-((log_q - np.log(counts))[kind] + noise), count - 1)[:count]
+
+
+def _log_gamma_draws(random: Random, shape: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Logarithms of gamma draws, which for small shapes underflow: Γ(a) is Γ(a + 1) times U^(1/a)."""
+    return np.log(random.standard_gamma(shape + 1.0)) - random.standard_exponential(len(shape)) / shape
+
+
+SPLITS: dict[str, Callable[[Random, Pool, int, float], Integers]] = {
+    "random": _at_random,
+    "place": _by_place,
+    "dirichlet": _by_dirichlet,
+}

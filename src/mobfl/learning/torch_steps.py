@@ -1,0 +1,50 @@
+"""Local steps with PyTorch: the reference, and the way of any model and device."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from mobfl.errors import InputError
+from mobfl.learning.aggregation import Weights
+from mobfl.learning.task import Integers
+
+# The loss of a module on the training samples of these numbers.
+Loss = Callable[[nn.Module, Tensor], Tensor]
+
+
+def device_named(name: str) -> torch.device:
+    if name not in ("cpu", "cuda"):
+        raise InputError(f"--device must be cpu or cuda, got {name!r}")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise InputError("--device cuda needs a GPU that PyTorch can use, and it finds none")
+    return torch.device(name)
+
+
+def local_steps(
+    module: nn.Module, loss: Loss, model: Weights, batches: Integers, learning_rate: float, momentum: float
+) -> Weights:
+    """The model after one SGD step per row of `batches`; `module` serves as the place to compute."""
+    load(module, model)
+    module.train()
+    optimiser = torch.optim.SGD(module.parameters(), lr=learning_rate, momentum=momentum)
+    for batch in torch.from_numpy(batches):
+        optimiser.zero_grad()
+        loss(module, batch).backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+    return read(module)
+
+
+def load(module: nn.Module, model: Weights) -> None:
+    with torch.no_grad():
+        for name, tensor in _state(module).items():
+            tensor.copy_(torch.from_numpy(model[name]))
+
+
+def read(module: nn.Module) -> Weights:
+    return {name: tensor.detach().cpu().numpy().copy() for name, tensor in _state(module).items()}
+
+
+def _state(module: nn.Module) -> dict[str, Tensor]:
+    """Parameters and statistics; not counters, which nothing computes with."""
+    return {name: tensor for name, tensor in module.state_dict().items() if tensor.is_floating_point()}

@@ -1,0 +1,181 @@
+"""A run on disk: written so that it can be cut off at any moment and goes on from its last checkpoint.
+
+run.json           what is computed, and how far it is
+rounds.parquet     one row per round
+best.safetensors   the model with the least loss, last.safetensors the latest one
+timing.json        wall-clock times: the only file that may differ between equal runs
+
+A checkpoint writes rounds, best and last in this order, each file at once, and last.safetensors says how many rounds
+it stands for. So whenever the process dies, the rows reach at least as far as the model; what they have beyond it is
+computed again, to the same bytes.
+"""
+
+import json
+import math
+import os
+import platform
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from mobfl.atomic import replaced
+from mobfl.errors import InputError
+from mobfl.history import History
+from mobfl.learning.aggregation import Weights
+
+RUN, ROUNDS, BEST, LAST, TIMING = "run.json", "rounds.parquet", "best.safetensors", "last.safetensors", "timing.json"
+_LIBRARIES = ("mobfl", "numpy", "numba", "pyarrow", "safetensors", "torch")
+# These tell how far a run is; the rest must be the same for it to go on.
+_PROGRESS = ("initial", "status", "reason", "results")
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model, how many rounds led to it, and how many uploads were rejected for which reason on the way."""
+
+    weights: Weights
+    rounds: int
+    rejections: Mapping[str, int]
+
+
+def versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for name in _LIBRARIES:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Nobody else writes into the folder meanwhile. The lock ends with the process, however that ends."""
+    try:
+        import fcntl
+    except ModuleNotFoundError:  # not on this system: no lock
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise InputError(f"--out {folder} must not be in use, got a run that another process is training") from None
+    else:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def is_free(folder: Path) -> bool:
+    """Whether a run can begin here: nothing is there but what a run that died at its very start may have left."""
+    if not folder.exists():
+        return True
+    ours = (ROUNDS, BEST, LAST, TIMING)
+    return folder.is_dir() and all(file.name in ours or file.suffix == ".part" for file in folder.iterdir())
+
+
+def write_run(folder: Path, run: Mapping[str, Any]) -> None:
+    _write_json(folder / RUN, run)
+
+
+def write_timing(folder: Path, timing: Mapping[str, Any]) -> None:
+    _write_json(folder / TIMING, timing)
+
+
+def read_run(folder: Path) -> dict[str, Any]:
+    try:
+        run = json.loads((folder / RUN).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"{folder} must be a run's folder with a {RUN}, got none") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{folder / RUN} must be JSON, got {error}") from None
+    if not isinstance(run, dict) or not {"initial", "kpis", "status"} <= run.keys():
+        raise InputError(f"{folder / RUN} must describe a run, got something else")
+    return run
+
+
+def read_timing(folder: Path) -> dict[str, Any]:
+    file = folder / TIMING
+    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+
+
+def read_history(folder: Path) -> History:
+    """The rounds that were written so far."""
+    run = read_run(folder)
+    return History.of_rows(run["initial"], read_rows(folder), run["kpis"])
+
+
+def check_same(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+    """Raises a line for every setting in which a run on disk differs from what is asked for."""
+    old, new = (_flat({k: v for k, v in run.items() if k not in _PROGRESS}) for run in (stored, wanted))
+    differing = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
+    if differing:
+        raise InputError(
+            f"{key} must be as in the run to be resumed ({old.get(key)!r}), got {new.get(key)!r}" for key in differing
+        )
+
+
+def _flat(tables: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat = dict[str, Any]()
+    for key, value in _plain(tables).items():
+        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return flat
+
+
+def write_checkpoint(folder: Path, history: History, best: Model, last: Model) -> None:
+    """In the order that makes it safe to be cut off anywhere."""
+    table = pa.table({name: pa.array(values) for name, values in history.columns.items()})
+    with replaced(folder / ROUNDS) as temporary:
+        pq.write_table(table, temporary, compression="zstd")
+    _write_model(folder / BEST, best)
+    _write_model(folder / LAST, last)
+
+
+def _write_model(file: Path, model: Model) -> None:
+    with replaced(file) as temporary:
+        state = json.dumps({"rounds": model.rounds, "rejections": dict(sorted(model.rejections.items()))})
+        temporary.write_bytes(save(dict(model.weights), metadata={"mobfl": state}))
+
+
+def read_model(file: Path) -> Model:
+    try:
+        with safe_open(file, framework="numpy") as stored:
+            state = json.loads((stored.metadata() or {})["mobfl"])
+            weights = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
+            return Model(weights, int(state["rounds"]), state["rejections"])
+    except FileNotFoundError:
+        raise InputError(f"{file} must be there to resume, got none") from None
+    except (OSError, KeyError, ValueError, SafetensorError) as error:
+        raise InputError(f"{file} must be a model that mobfl wrote, got {error}") from None
+
+
+def read_rows(folder: Path) -> list[dict[str, Any]]:
+    try:
+        return pq.read_table(folder / ROUNDS).to_pylist()
+    except FileNotFoundError:
+        return []
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"{folder / ROUNDS} must be a table of rounds, got {error}") from None
+
+
+def _write_json(file: Path, content: Mapping[str, Any]) -> None:
+    with replaced(file) as temporary:
+        temporary.write_text(json.dumps(_plain(content), indent=2, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def _plain(value: Any) -> Any:
+    """As JSON can say it: what is not finite becomes null."""
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    value = value.item() if isinstance(value, np.generic) else value
+    return None if isinstance(value, float) and not math.isfinite(value) else value

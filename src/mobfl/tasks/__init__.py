@@ -1,0 +1,1 @@
+"""What is learnt on the road: a task brings model, data, loss and KPI."""

@@ -1,0 +1,57 @@
+"""Samples of the generated street, made once per seed and size and then read from a cache."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from mobfl.atomic import replaced
+from mobfl.tasks.beams.samples import BeamSamples, seen_from_above, targets_of
+from mobfl.tasks.beams.street import street_scenes
+
+# As many as the paper's set, Raymobtime s008, has for training and for validation.
+TRAINING_SAMPLES, VALIDATION_SAMPLES = 9234, 1960
+_SCENES_AT_ONCE = 32
+_VERSION = 1  # of the generator: raise it when its samples change
+
+
+def generated_samples(
+    seed: int, training: int, validation: int, targets: str, progress: Callable[[int], None] = lambda _: None
+) -> tuple[BeamSamples, BeamSamples]:
+    """Training and validation samples from different scenes; `progress` is told how many there are."""
+    file = _cache_folder() / f"street-{_VERSION}-{seed}-{training}-{validation}.npz"
+    if not file.exists():
+        _write(file, *(_drawn(seed, training, validation, progress)))
+    with np.load(file, allow_pickle=False) as stored:
+        grids, amplitudes, places = (stored[name] for name in ("grids", "amplitudes", "places"))
+    target = targets_of(amplitudes, targets)
+    parts = (slice(training), slice(training, None))
+    first, second = (BeamSamples(grids[part], target[part], places[part]) for part in parts)
+    return first, second
+
+
+def _drawn(seed: int, training: int, validation: int, progress: Callable[[int], None]) -> tuple[np.ndarray, ...]:
+    """Whole scenes until there are enough for training, then further scenes for validation."""
+    parts: list[tuple[np.ndarray, ...]] = []
+    scene = made = 0
+    for wanted in (training, validation):
+        while wanted:
+            some = street_scenes(seed, scene, _SCENES_AT_ONCE)
+            kept = slice(wanted)
+            parts.append((seen_from_above(some.grid[kept]), some.amplitude[kept], some.position_m[kept, 1]))
+            wanted -= len(parts[-1][0])
+            scene, made = scene + _SCENES_AT_ONCE, made + len(parts[-1][0])
+            progress(made)
+    return tuple(np.concatenate(columns) for columns in zip(*parts, strict=True))
+
+
+def _write(file: Path, grids: np.ndarray, amplitudes: np.ndarray, places: np.ndarray) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with replaced(file) as temporary, temporary.open("wb") as out:
+        np.savez_compressed(out, grids=grids, amplitudes=amplitudes, places=places)
+
+
+def _cache_folder() -> Path:
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(os.environ.get("MOBFL_CACHE") or Path(home) / "mobfl")

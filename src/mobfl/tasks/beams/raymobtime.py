@@ -1,0 +1,137 @@
+"""Reads Raymobtime's beam-selection data: the organisers' folder (s008), or one archive of a whole set (s010).
+
+The organisers' layout is lidar_{train,validation}.npz (`input`), beams_output_{train,validation}.npz
+(`output_classification`, amplitudes) and, if there, coord_{train,validation}.npz (`coordinates`), at any depth of the
+folder. The archive holds LIDAR, Y (one-hot) and POS of all samples in the order of their scenes; its last fifth is
+kept for validation, for neighbouring rows share a scene.
+"""
+
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mobfl.errors import InputError
+from mobfl.tasks.beams.layout import CLASSES, GRID_SIZE
+from mobfl.tasks.beams.samples import (
+    AMPLITUDES,
+    HEIGHT_CELLS,
+    BeamSamples,
+    one_hot_targets,
+    seen_from_above,
+    targets_of,
+)
+
+TRAINING_SHARE = 0.8
+_GRID = (*GRID_SIZE, HEIGHT_CELLS)
+_GRID_FROM_M, _GRID_STEP_M = 429.0, 1.25  # of the grid's second axis, which runs along the street
+
+
+def read_raymobtime(source: Path, targets: str) -> tuple[BeamSamples, BeamSamples]:
+    """Training and validation samples."""
+    if source.is_dir():
+        archives = sorted(source.rglob("lidar_train.npz"))
+        if archives:
+            train, validation = (_organisers(source, part, targets) for part in ("train", "validation"))
+            return train, validation
+        archives = sorted(source.glob("*.npz"))
+        if len(archives) != 1:
+            raise InputError(
+                f"--data {source} must hold lidar_train.npz or exactly one .npz archive, got {len(archives)} archives"
+            )
+        source = archives[0]
+    if targets == "soft":
+        raise InputError(f"--option targets must be one-hot for {source}, which holds no amplitudes, got 'soft'")
+    return _archive(source)
+
+
+def _organisers(folder: Path, part: str, targets: str) -> BeamSamples:
+    lidar, beams = (_find(folder, f"{name}_{part}.npz") for name in ("lidar", "beams_output"))
+    grids = _grids(lidar, "input")
+    amplitudes = np.abs(_array(beams, "output_classification", AMPLITUDES))
+    _same_length(lidar, len(grids), beams, len(amplitudes))
+    _check(beams, "output_classification", "finite", np.isfinite(amplitudes))
+    silent = amplitudes.reshape(len(amplitudes), CLASSES).max(axis=1) > 0
+    _check(beams, "output_classification", "positive for some beam pair of each sample", silent)
+    coordinates = sorted(folder.rglob(f"coord_{part}.npz"))
+    places = _along_the_street(grids)
+    if coordinates:
+        positions = _array(coordinates[0], "coordinates")
+        _same_length(lidar, len(grids), coordinates[0], len(positions))
+        places = _places(coordinates[0], "coordinates", positions)
+    return BeamSamples(grids, targets_of(amplitudes, targets), places)
+
+
+def _archive(file: Path) -> tuple[BeamSamples, BeamSamples]:
+    grids = _grids(file, "LIDAR")
+    one_hot, positions = _array(file, "Y", (CLASSES,)), _array(file, "POS", (3,))
+    for array in (one_hot, positions):
+        _same_length(file, len(grids), file, len(array))
+    _check(file, "Y", "one-hot, a single 1 among zeros", np.sort(one_hot, axis=1) == np.eye(CLASSES)[-1])
+    samples = BeamSamples(grids, one_hot_targets(one_hot.argmax(axis=1)), _places(file, "POS", positions))
+    cut = int(TRAINING_SHARE * len(samples))
+    if not 0 < cut < len(samples):
+        raise InputError(f"{file}: LIDAR must hold at least 2 samples, got {len(samples)}")
+    return _part(samples, slice(cut)), _part(samples, slice(cut, None))
+
+
+def _part(samples: BeamSamples, rows: slice) -> BeamSamples:
+    return BeamSamples(samples.grids[rows], samples.targets[rows], samples.places[rows])
+
+
+def _find(folder: Path, name: str) -> Path:
+    found = sorted(folder.rglob(name))
+    if not found:
+        raise InputError(f"--data {folder} must hold {name}, got none")
+    return found[0]
+
+
+def _grids(file: Path, key: str) -> NDArray[np.int8]:
+    grids = _array(file, key, _GRID)
+    _check(file, key, "-2, -1, 0 or 1 in every cell", (grids >= -2) & (grids <= 1) & (grids == np.trunc(grids)))
+    return seen_from_above(grids)
+
+
+def _along_the_street(grids: NDArray[np.int8]) -> NDArray[np.float64]:
+    """Where the grid shows the receiver, for want of coordinates."""
+    return _GRID_FROM_M + _GRID_STEP_M * (grids == -2).any(axis=1).argmax(axis=1)
+
+
+def _places(file: Path, key: str, positions: NDArray[Any]) -> NDArray[np.float64]:
+    _check(file, key, "finite", np.isfinite(positions))
+    if positions.ndim != 2 or positions.shape[1] < 2:
+        raise InputError(f"{file}: {key} must have the shape (samples, 2 or 3), got {positions.shape}")
+    return positions[:, 1].astype(np.float64)
+
+
+def _array(file: Path, key: str, shape: tuple[int, ...] | None = None) -> NDArray[Any]:
+    """An array of an archive, each of whose rows has this shape; nothing is unpickled."""
+    try:
+        with np.load(file, allow_pickle=False) as archive:
+            if key not in archive:
+                raise InputError(f"{file}: must hold the array {key}, got {', '.join(archive) or 'none'}")
+            array = archive[key]
+    except InputError:
+        raise
+    except FileNotFoundError:
+        raise InputError(f"--data {file} must be a file or a folder: there is none") from None
+    except (OSError, ValueError, EOFError, AttributeError, TypeError, zipfile.BadZipFile, zlib.error) as error:
+        raise InputError(f"{file}: must be an undamaged .npz archive, got {error or 'an end too early'}") from None
+    if array.dtype.kind not in "biufc" or array.ndim == 0 or (shape is not None and array.shape[1:] != shape):
+        wanted = "" if shape is None else f" with the shape {('samples', *shape)}".replace("'", "")
+        raise InputError(f"{file}: {key} must be numbers{wanted}, got {array.dtype} {array.shape}")
+    return array
+
+
+def _check(file: Path, key: str, rule: str, kept: NDArray[np.bool_]) -> None:
+    if not kept.all():
+        row = int(np.argmin(kept.reshape(len(kept), -1).all(axis=1)))
+        raise InputError(f"{file}: {key} must be {rule}, got something else in sample {row}")
+
+
+def _same_length(one: Path, samples: int, other: Path, others: int) -> None:
+    if samples != others:
+        raise InputError(f"{other}: must have as many samples as {one} ({samples}), got {others}")

@@ -1,0 +1,52 @@
+"""Lidar2D computed by PyTorch, on a CPU or a GPU."""
+
+import threading
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from mobfl.learning.aggregation import Weights
+from mobfl.learning.task import Integers
+from mobfl.learning.torch_steps import device_named, load, local_steps
+from mobfl.tasks.beams.model import Lidar2D, cross_entropy
+from mobfl.tasks.beams.samples import BeamSamples
+from mobfl.tasks.beams.scores import LOSS_WEIGHTS
+
+_VALIDATE_AT_ONCE = 64  # larger batches leave the cache: 128 take 1.1 times as long per sample, 256 twice
+
+
+class TorchBackend:
+    def __init__(
+        self, train: BeamSamples, validation: BeamSamples, loss_scale: str, last_channels: int, device: str
+    ) -> None:
+        # Vehicles are trained side by side: more threads in each would only be in each other's way.
+        torch.set_num_threads(1)
+        self._device = device_named(device)
+        self._grids, self._targets, self._validation = (
+            torch.from_numpy(array).to(self._device) for array in (train.grids, train.targets, validation.grids)
+        )
+        self._loss_weight, self._last_channels = LOSS_WEIGHTS[loss_scale], last_channels
+        self._own = threading.local()
+
+    def local_steps(self, model: Weights, batches: Integers, learning_rate: float, momentum: float) -> Weights:
+        return local_steps(self._module(), self._loss, model, batches, learning_rate, momentum)
+
+    def outputs(self, model: Weights) -> NDArray[np.float32]:
+        module = self._module()
+        load(module, model)
+        module.eval()
+        with torch.inference_mode():
+            parts = [module(grids.float()) for grids in torch.split(self._validation, _VALIDATE_AT_ONCE)]
+        return torch.cat(parts).cpu().numpy()
+
+    def _loss(self, module: nn.Module, batch: Tensor) -> Tensor:
+        batch = batch.to(self._device)
+        return self._loss_weight * cross_entropy(module(self._grids[batch].float()), self._targets[batch])
+
+    def _module(self) -> nn.Module:
+        """This thread's."""
+        if not hasattr(self._own, "module"):
+            self._own.module = Lidar2D(self._last_channels).to(self._device)
+        return self._own.module

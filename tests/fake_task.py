@@ -1,0 +1,39 @@
+"""A task whose arithmetic can be done by hand: a local step adds 1, or what a vehicle's batch says."""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from mobfl.learning.aggregation import Weights
+from mobfl.learning.task import Integers, Pool
+
+
+class CountingTask:
+    """The model is one number; H local steps add H (or the sum of the batches); the loss is its distance to 100."""
+
+    name = "counting"
+    kpis: Mapping[str, bool] = {"count": True}
+    baselines: Mapping[str, Mapping[str, float]] = {"nothing": {"count": 0.0}}
+
+    def __init__(self, samples: int = 50, by_batches: bool = False, step_s: float = 0.0) -> None:
+        self.pool = Pool(np.arange(samples) % 5, np.arange(samples, dtype=float)[::-1])
+        self.record: Mapping[str, Any] = {"data": "none", "by_batches": by_batches}
+        self.by_batches, self.step_s = by_batches, step_s
+        self.trained: list[Integers] = []
+        self.evaluated: list[float] = []
+
+    def initial_weights(self, seed: int) -> Weights:
+        return {"w": np.zeros(1, np.float32)}
+
+    def local_steps(self, model: Weights, batches: Integers, learning_rate: float, momentum: float) -> Weights:
+        time.sleep(self.step_s)
+        self.trained.append(batches)
+        added = batches.sum() / 1000 if self.by_batches else len(batches)
+        return {"w": (model["w"] + np.float32(added)).astype(np.float32)}
+
+    def evaluate(self, model: Weights) -> dict[str, float]:
+        count = float(model["w"][0])
+        self.evaluated.append(count)
+        return {"loss": abs(100.0 - count), "count": count}
