@@ -184,8 +184,6 @@ Submit = Callable[..., Callable[[], Any]]
 
 @contextmanager
 def _workers(count: int) -> Iterator[Submit]:
-    if count < 1:
-        raise InputError(f"--workers must be >= 1, got {count}")
     if count == 1:
         yield lambda call, *arguments: _known(call(*arguments))
         return

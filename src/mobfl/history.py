@@ -47,9 +47,13 @@ class History:
 
     def time_to(self, column: str, target: float) -> float | None:
         """Seconds of virtual time until the loss or a KPI is as good as this; None if it never was."""
-        if column != "loss" and column not in self.kpis:
-            raise InputError(f"--target must name one of {', '.join(['loss', *self.kpis])}, got {column!r}")
+        check_target(column, self.kpis)
         times = np.append(0.0, self.columns["end_s"])
         values = np.append(self.initial[column], self.columns[column])
         reached = values >= target if self.kpis.get(column, False) else values <= target
         return float(times[np.argmax(reached)]) if reached.any() else None
+
+
+def check_target(column: str, kpis: Mapping[str, bool]) -> None:
+    if column != "loss" and column not in kpis:
+        raise InputError(f"--target must name one of {', '.join(['loss', *kpis])}, got {column!r}")

@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from mobfl.atomic import replaced
+from mobfl.atomic import remove_parts, replaced
 from mobfl.errors import InputError
 from mobfl.history import History
 from mobfl.learning.aggregation import Weights
@@ -69,6 +69,7 @@ def locked(folder: Path) -> Iterator[None]:
     except OSError:
         raise InputError(f"--out {folder} must not be in use, got a run that another process is training") from None
     else:
+        remove_parts(folder)
         yield
     finally:
         os.close(descriptor)

@@ -64,6 +64,10 @@ def train(
 ) -> History:
     """Runs the job into the folder and returns its history; `progress` gets every new round's row."""
     check_job(job)
+    if workers < 1:
+        raise InputError(f"--workers must be >= 1, got {workers}")
+    if not checkpoint_s >= 0:
+        raise InputError(f"--checkpoint must be >= 0 s, got {checkpoint_s:g}")
     _check_folder(out, resume)
     out.mkdir(parents=True, exist_ok=True)
     with run_folder.locked(out):

@@ -78,6 +78,7 @@ def train(
     need("training", "train", "safetensors")
     if backend == "torch" or device != "cpu":
         need("the backend torch", "torch", "torch")
+    from mobfl.history import check_target
     from mobfl.report import print_training
     from mobfl.tasks.catalogue import build_task
     from mobfl.training import Job, check_job
@@ -97,6 +98,8 @@ def train(
         made = build_task(
             task, dict(map(parse_setting, options)), _found(data), road.training.loss_scale, backend, device, progress
         )
+    for name in goals:
+        check_target(name, made.kpis)
     job = Job(made, road, plan, seed, crossings, None if trace is None else trace.name)
     with _following(check_job(job), made.kpis) as follow:
         cores = workers if workers is not None else len(os.sched_getaffinity(0))

@@ -1,18 +1,26 @@
 """Samples of the generated street, made once per seed and size and then read from a cache."""
 
 import os
+import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mobfl.atomic import replaced
 from mobfl.tasks.beams.samples import BeamSamples, seen_from_above, targets_of
 from mobfl.tasks.beams.street import street_scenes
 
+Array = NDArray[Any]
+Arrays = tuple[Array, ...]
+
 # As many as the paper's set, Raymobtime s008, has for training and for validation.
 TRAINING_SAMPLES, VALIDATION_SAMPLES = 9234, 1960
 _SCENES_AT_ONCE = 32
+_NAMES = ("grids", "amplitudes", "places")
 _VERSION = 1  # of the generator: raise it when its samples change
 
 
@@ -21,19 +29,20 @@ def generated_samples(
 ) -> tuple[BeamSamples, BeamSamples]:
     """Training and validation samples from different scenes; `progress` is told how many there are."""
     file = _cache_folder() / f"street-{_VERSION}-{seed}-{training}-{validation}.npz"
-    if not file.exists():
-        _write(file, *(_drawn(seed, training, validation, progress)))
-    with np.load(file, allow_pickle=False) as stored:
-        grids, amplitudes, places = (stored[name] for name in ("grids", "amplitudes", "places"))
+    stored = _read(file)
+    if stored is None:
+        stored = _drawn(seed, training, validation, progress)
+        _write(file, *stored)
+    grids, amplitudes, places = stored
     target = targets_of(amplitudes, targets)
     parts = (slice(training), slice(training, None))
     first, second = (BeamSamples(grids[part], target[part], places[part]) for part in parts)
     return first, second
 
 
-def _drawn(seed: int, training: int, validation: int, progress: Callable[[int], None]) -> tuple[np.ndarray, ...]:
+def _drawn(seed: int, training: int, validation: int, progress: Callable[[int], None]) -> Arrays:
     """Whole scenes until there are enough for training, then further scenes for validation."""
-    parts: list[tuple[np.ndarray, ...]] = []
+    parts: list[Arrays] = []
     scene = made = 0
     for wanted in (training, validation):
         while wanted:
@@ -46,10 +55,19 @@ def _drawn(seed: int, training: int, validation: int, progress: Callable[[int], 
     return tuple(np.concatenate(columns) for columns in zip(*parts, strict=True))
 
 
-def _write(file: Path, grids: np.ndarray, amplitudes: np.ndarray, places: np.ndarray) -> None:
+def _read(file: Path) -> Arrays | None:
+    """What the cache holds; None if that is nothing, or damaged, so that it must be made again."""
+    try:
+        with file.open("rb") as opened, np.load(opened, allow_pickle=False) as stored:
+            return tuple(stored[name] for name in _NAMES)
+    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error):
+        return None
+
+
+def _write(file: Path, *arrays: Array) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     with replaced(file) as temporary, temporary.open("wb") as out:
-        np.savez_compressed(out, grids=grids, amplitudes=amplitudes, places=places)
+        np.savez_compressed(out, **dict(zip(_NAMES, arrays, strict=True)))  # type: ignore[arg-type]
 
 
 def _cache_folder() -> Path:

@@ -110,7 +110,7 @@ def _places(file: Path, key: str, positions: NDArray[Any]) -> NDArray[np.float64
 def _array(file: Path, key: str, shape: tuple[int, ...] | None = None) -> NDArray[Any]:
     """An array of an archive, each of whose rows has this shape; nothing is unpickled."""
     try:
-        with np.load(file, allow_pickle=False) as archive:
+        with file.open("rb") as opened, np.load(opened, allow_pickle=False) as archive:
             if key not in archive:
                 raise InputError(f"{file}: must hold the array {key}, got {', '.join(archive) or 'none'}")
             array = archive[key]

@@ -1,0 +1,194 @@
+"""Runs in folders: what they hold, and that nothing that interrupts them changes their bytes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from safetensors.numpy import load_file
+
+from fake_task import CountingTask
+from mobfl import InputError, Job, Scenario, read_history, train
+from mobfl.history import Row
+from mobfl.run_folder import locked
+
+ROAD = Scenario.from_dict({"training": {"samples_per_vehicle": [20, 40], "batch_size": 8, "duration_s": 300.0}})
+PLAN = {"local_steps": 10, "round_s": 6.0}
+SAME = ("run.json", "rounds.parquet", "best.safetensors", "last.safetensors")
+
+
+def job(step_s: float = 0.0, **values: object) -> Job:
+    return Job(CountingTask(by_batches=True, step_s=step_s), ROAD.with_values(values), PLAN, seed=3)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("runs") / "whole"
+    train(job(), out)
+    return out
+
+
+def assert_same_bytes(one: Path, other: Path) -> None:
+    for name in SAME:
+        assert (one / name).read_bytes() == (other / name).read_bytes(), name
+
+
+def test_a_run_folder_holds_what_is_agreed(whole: Path) -> None:
+    assert sorted(file.name for file in whole.iterdir()) == sorted([*SAME, "timing.json"])
+    run = json.loads((whole / "run.json").read_text())
+    assert run["status"] == "done"
+    assert run["scenario"]["training"]["duration_s"] == 300.0
+    assert (run["plan"], run["seed"], run["task"]) == (PLAN, 3, "counting")
+    assert {"numpy", "mobfl", "python"} <= run["versions"].keys()
+    table = pq.read_table(whole / "rounds.parquet")
+    assert table.column_names == [
+        "round", "start_s", "end_s", "local_steps", "present", "uploads", "rejected", "loss", "count",
+    ]  # fmt: skip
+    assert table["round"].to_pylist() == list(range(50))
+    assert pq.ParquetFile(whole / "rounds.parquet").metadata.row_group(0).column(0).compression == "ZSTD"
+
+
+def test_the_best_model_is_the_one_with_the_least_loss(whole: Path) -> None:
+    history = read_history(whole)
+    best, last = (float(load_file(whole / f"{name}.safetensors")["w"][0]) for name in ("best", "last"))
+    assert last == history.final("count")
+    assert abs(40 - best) == history.min_loss() == json.loads((whole / "run.json").read_text())["results"]["min_loss"]
+    assert abs(40 - last) > abs(40 - best)  # the count goes past 40, so the two differ
+
+
+def test_models_are_readable_like_any_file_of_the_user(whole: Path) -> None:
+    modes = {(whole / name).stat().st_mode & 0o777 for name in SAME}
+    assert len(modes) == 1
+
+
+class Stop(Exception):  # noqa: N818
+    """What cuts a run off."""
+
+
+@pytest.mark.parametrize("at", [0, 1, 17, 48, 49])
+@pytest.mark.parametrize("reason", [KeyboardInterrupt, Stop])
+def test_interrupted_anywhere_it_resumes_to_the_same_bytes(
+    whole: Path, tmp_path: Path, at: int, reason: type[BaseException]
+) -> None:
+    def interrupt(row: Row) -> None:
+        if row["round"] == at:
+            raise reason("enough")
+
+    with pytest.raises(reason):
+        train(job(), tmp_path / "run", progress=interrupt)
+    stored = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert stored["status"] == ("interrupted" if reason is KeyboardInterrupt else "failed")
+    assert stored["results"]["rounds"] == at + 1
+    train(job(), tmp_path / "run", resume=True, workers=2)
+    assert_same_bytes(whole, tmp_path / "run")
+
+
+def test_resuming_a_finished_run_changes_nothing(whole: Path) -> None:
+    before = {file: file.stat().st_mtime_ns for file in whole.iterdir()}
+    history = train(job(), whole, resume=True)
+    assert len(history) == 50
+    assert {file: file.stat().st_mtime_ns for file in whole.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    "dies_at", ["rounds.parquet", "best.safetensors", "last.safetensors", "run.json", "timing.json"]
+)
+def test_a_checkpoint_cut_in_half_resumes_to_the_same_bytes(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dies_at: str
+) -> None:
+    """As kill -9 may cut it: files written before it are newer than the rest."""
+    from mobfl import run_folder
+
+    real, rows = run_folder.replaced, list[Row]()
+
+    def dying(file: Path):  # type: ignore[no-untyped-def]
+        if file.name == dies_at and len(rows) >= 20:
+            raise Stop(file.name)
+        return real(file)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(run_folder, "replaced", dying)
+        with pytest.raises(Stop):
+            train(job(), tmp_path / "run", checkpoint_s=0.0, progress=rows.append)
+    train(job(), tmp_path / "run", resume=True)
+    assert_same_bytes(whole, tmp_path / "run")
+
+
+def test_killed_it_resumes_to_the_same_bytes(whole: Path, tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from pathlib import Path; from mobfl import train; from test_training import job\n"
+        "train(job(step_s=0.05), Path(sys.argv[2]), workers=2, checkpoint_s=0.2)\n"
+    )
+    out = tmp_path / "run"
+    here = str(Path(__file__).parent)
+    for rounds in (5, 12, 20):
+        command = code if rounds == 5 else code.replace("workers=2", "workers=2, resume=True")
+        process = subprocess.Popen([sys.executable, "-c", command, here, str(out)])
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and not (
+            (out / "rounds.parquet").exists() and pq.read_metadata(out / "rounds.parquet").num_rows >= rounds
+        ):
+            assert process.poll() is None, "it ended before it could be killed"
+            time.sleep(0.02)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    assert json.loads((out / "run.json").read_text())["status"] == "running"
+    (out / ".rounds.parquet.4711.part").write_bytes(b"cut off")
+    train(job(), out, resume=True)
+    assert_same_bytes(whole, out)
+    assert len(list(out.iterdir())) == 5  # nothing half-written is left
+
+
+@pytest.mark.parametrize(
+    ("other", "line"),
+    [
+        (job(**{"training.learning_rate": 0.2}), "scenario.training.learning_rate must be as in the run"),
+        (Job(CountingTask(by_batches=True), ROAD, PLAN | {"local_steps": 11}, 3), "plan.local_steps must be as"),
+        (Job(CountingTask(by_batches=True), ROAD, PLAN, 4), r"seed must be as in the run to be resumed \(3\), got 4"),
+        (Job(CountingTask(by_batches=False), ROAD, PLAN, 3), "data.by_batches must be as in the run"),
+    ],
+)
+def test_another_run_cannot_be_resumed_into_this_one(whole: Path, other: Job, line: str) -> None:
+    with pytest.raises(InputError, match=line):
+        train(other, whole, resume=True)
+
+
+def test_folders_that_cannot_take_a_run(whole: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"must be a new or empty folder, got a run, which --resume continues"):
+        train(job(), whole)
+    with pytest.raises(InputError, match=r"must hold a run to resume, got none"):
+        train(job(), tmp_path / "none", resume=True)
+    assert not (tmp_path / "none").exists()
+    (tmp_path / "thesis.tex").write_text("ten years of work")
+    with pytest.raises(InputError, match=r"must be a new or empty folder, got something else"):
+        train(job(), tmp_path)
+    assert [file.name for file in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_damaged_files_of_a_run_get_a_sentence(whole: Path, tmp_path: Path, name: str) -> None:
+    for file in whole.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    (tmp_path / name).write_bytes((whole / name).read_bytes()[:50])
+    with pytest.raises(InputError, match=name):
+        train(job(), tmp_path, resume=True)
+
+
+def test_two_processes_do_not_write_into_one_folder(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    with locked(tmp_path / "run"), pytest.raises(InputError, match="another process"):
+        train(job(), tmp_path / "run")
+
+
+def test_a_job_without_a_round_leaves_nothing_behind(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"training.duration_s must be at least one round of 6 s, got 5"):
+        train(job(**{"training.duration_s": 5.0}), tmp_path / "run")
+    with pytest.raises(InputError, match=r"training.samples_per_vehicle must be <= the 50 training samples, got 64"):
+        train(job(**{"training.samples_per_vehicle": 64}), tmp_path / "run")
+    assert not list(tmp_path.iterdir())
