@@ -70,21 +70,28 @@ class Norms(NamedTuple):
     leak: Floats
 
 
-def workspace(batch_size: int) -> Workspace:
+def workspace(batch_size: int, stacked: int = 1) -> Workspace:
+    """For batches of this size, or for predictions with maps of so many samples stacked one below the other."""
+
     def buffer(*shape: int) -> Floats:
         return np.zeros(shape, np.float32)
 
-    def padded(size: tuple[int, int]) -> int:
-        return (size[0] + 2) * (size[1] + 2) + 2
+    def rows(height: int) -> int:
+        return height if stacked == 1 else stacked * (height + 2)
 
-    longest = max(h * (w + 2) for h, w in SIZES)
+    def padded(size: tuple[int, int]) -> int:
+        return (rows(size[0]) + 2) * (size[1] + 2) + 2
+
+    def maps() -> tuple[Floats, ...]:
+        return tuple(buffer(batch_size, CHANNELS, rows(h) * (w + 2)) for h, w in SIZES)
+
+    longest = max(rows(h) * (w + 2) for h, w in SIZES)
+    phases = [down * across for down, across in STRIDES]
     return Workspace(
-        tuple(buffer(batch_size, CHANNELS, h * (w + 2)) for h, w in SIZES),
-        tuple(buffer(batch_size, CHANNELS, h * (w + 2)) for h, w in SIZES),
-        tuple(
-            buffer(CHANNELS, down * across, padded(size)) for size, (down, across) in zip(SIZES, STRIDES, strict=True)
-        ),
-        tuple(buffer(CHANNELS, padded(size)) for size in INPUT_SIZES),
+        maps(),
+        maps() if stacked == 1 else (),
+        tuple(buffer(CHANNELS, count, padded(size)) for size, count in zip(SIZES, phases, strict=True)),
+        tuple(buffer(CHANNELS, padded(size)) for size in INPUT_SIZES) if stacked == 1 else (),
         buffer(CHANNELS, longest),
         buffer(CHANNELS, longest),
         *(buffer(width) for width in (FEATURES, FEATURES, HIDDEN, CLASSES)),
@@ -119,13 +126,20 @@ def predict(parameters, running, grids, work, outputs):  # type: ignore[no-untyp
     norms = _norms(parameters)
     for block in range(BLOCKS):
         _set_norms(norms, block, running[0, block], running[1, block], _norm_weights(parameters, block))
-    for n in range(len(grids)):
+    # A call costs as much as a small map's convolution: some samples are stacked and share the calls.
+    stacked = work.maps[0].shape[2] // _stride_of(SIZES[0])
+    for first in range(0, len(grids), stacked):
+        some = grids[first : first + stacked]
         for block in range(BLOCKS):
             weights, bias = _convolution(parameters, block)
-            _write_input(block, grids[n], work, 0, norms)
-            _convolve(work.phases[block], weights, bias, STRIDES[block], SIZES[block], work.maps[block][0])
-        _flatten(work.maps[_LAST][0], norms, work.features)
-        _dense(work.features, parameters, work.hidden, outputs[n])
+            height, width = SIZES[block]
+            for n in range(len(some)):
+                _write_input(block, some[n], work, 0, n, norms)
+            tall = (stacked * (height + 2), width)
+            _convolve(work.phases[block], weights, bias, STRIDES[block], tall, work.maps[block][0])
+        for n in range(len(some)):
+            _flatten(work.maps[_LAST][0], n * _stride_of(SIZES[_LAST]), norms, work.features)
+            _dense(work.features, parameters, work.hidden, outputs[first + n])
 
 
 # Parameters -----------------------------------------------------------------------------------------------------------
@@ -306,7 +320,7 @@ def _forward(grids, batch, parameters, running, work):  # type: ignore[no-untype
         origin = np.empty(CHANNELS, np.float32)
         for n in range(len(batch)):
             z = work.maps[block][n]
-            _write_input(block, grids[batch[n]], work, n, norms)
+            _write_input(block, grids[batch[n]], work, n, 0, norms)
             _convolve(work.phases[block], weights, bias, STRIDES[block], SIZES[block], z)
             if n == 0:
                 origin[:] = z[:, SIZES[block][1] // 2]
@@ -322,18 +336,29 @@ def _forward(grids, batch, parameters, running, work):  # type: ignore[no-untype
 
 
 @_kernel
-def _write_input(block, grid, work, n, norms):  # type: ignore[no-untyped-def]
-    """Sample n's input of a block where its convolution reads it: the grid, or the block before, activated."""
+def _stride_of(size):  # type: ignore[no-untyped-def]
+    """How far stacked maps of this size are apart: their rows and two of padding."""
+    return (size[0] + 2) * (size[1] + 2)
+
+
+@_kernel
+def _write_input(block, grid, work, n, level, norms):  # type: ignore[no-untyped-def]
+    """Sample n's input of a block where its convolution reads it: the grid, or the block before, activated.
+
+    `level` counts the samples stacked above it.
+    """
+    at = level * _stride_of(SIZES[block])
     if block == 0:
-        _write_grid(grid, work.phases[0][0, 0])
+        _write_grid(grid, work.phases[0][0, 0, at:])
         return
     z, before = work.maps[block - 1][n], block - 1
+    source = level * _stride_of(SIZES[before])
     for c in range(CHANNELS):
         norm = _norm_of(norms, before, c)
         if STRIDES[block][1] == 1:
-            _activate(z[c], norm, SIZES[before], work.phases[block][c, 0])
+            _activate(z[c, source:], norm, SIZES[before], work.phases[block][c, 0, at:])
         else:
-            _activate_in_phases(z[c], norm, SIZES[before], STRIDES[block], work.phases[block][c])
+            _activate_in_phases(z[c, source:], norm, SIZES[before], STRIDES[block], work.phases[block][c], at)
 
 
 @_kernel
@@ -359,14 +384,14 @@ def _activate(z, norm, size, out):  # type: ignore[no-untyped-def]
 
 
 @_kernel
-def _activate_in_phases(z, norm, size, stride, out):  # type: ignore[no-untyped-def]
+def _activate_in_phases(z, norm, size, stride, out, at):  # type: ignore[no-untyped-def]
     """For a convolution that takes every second column, and every row or every second."""
     scale, shift, leak, mean = norm
     height, width = size
     pitch = width // 2 + 2
     for row in range(height):
         source = z[row * (width + 2) :]
-        phase, start = (row + 1) % stride[0] * 2, (row + 1) // stride[0] * pitch
+        phase, start = (row + 1) % stride[0] * 2, at + (row + 1) // stride[0] * pitch
         # With the padding's column counted, the first column is odd.
         odd, even = out[phase + 1, start:], out[phase, start + 1 :]
         for j in range(width // 2):
@@ -391,7 +416,7 @@ def _add_moments(z, size, origin, sums):  # type: ignore[no-untyped-def]
 
 
 @_kernel
-def _flatten(z, norms, features):  # type: ignore[no-untyped-def]
+def _flatten(z, at, norms, features):  # type: ignore[no-untyped-def]
     """The last block's activated maps without the gaps."""
     height, width = SIZES[_LAST]
     f = 0
@@ -399,7 +424,7 @@ def _flatten(z, norms, features):  # type: ignore[no-untyped-def]
         scale, shift, leak, mean = _norm_of(norms, _LAST, c)
         for row in range(height):
             for j in range(width):
-                u = scale * (z[c, row * (width + 2) + j] - mean) + shift
+                u = scale * (z[c, at + row * (width + 2) + j] - mean) + shift
                 features[f] = u + (leak - _ONE) * min(u, _ZERO)
                 f += 1
 
@@ -429,7 +454,7 @@ def _head(targets, batch, parameters, norms, loss_weight, work, gradient):  # ty
     height, width = SIZES[_LAST]
     for n in range(len(batch)):
         z, out = work.maps[_LAST][n], work.map_slopes[_LAST][n]
-        _flatten(z, norms, work.features)
+        _flatten(z, 0, norms, work.features)
         _dense(work.features, parameters, work.hidden, work.outputs)
         _loss_slope(work.outputs, targets[batch[n]], loss_weight / np.float32(len(batch)))
         _dense_slopes(work, parameters, gradient)
@@ -521,7 +546,7 @@ def _backward(block, grids, batch, parameters, norms, sums, work, gradient):  # 
             norm = (norms.scale[block, c], level[c], tilt[c], norms.mean[block, c])
             _through_norm(work.map_slopes[block][n, c], work.maps[block][n, c], norm, d[c])
         _clear_gaps(d, size)
-        _write_input(block, grids[batch[n]], work, n, norms)
+        _write_input(block, grids[batch[n]], work, n, 0, norms)
         _add_weight_slopes(work.phases[block], d, stride, pitch, slopes)
         if block == 0:
             continue

@@ -20,6 +20,7 @@ from mobfl.tasks.beams.samples import (
     AMPLITUDES,
     HEIGHT_CELLS,
     BeamSamples,
+    odd_samples,
     one_hot_targets,
     seen_from_above,
     targets_of,
@@ -91,7 +92,7 @@ def _find(folder: Path, name: str) -> Path:
 
 def _grids(file: Path, key: str) -> NDArray[np.int8]:
     grids = _array(file, key, _GRID)
-    _check(file, key, "-2, -1, 0 or 1 in every cell", (grids >= -2) & (grids <= 1) & (grids == np.trunc(grids)))
+    _check(file, key, "-2, -1, 0 or 1 in every cell", ~odd_samples(grids))
     return seen_from_above(grids)
 
 

@@ -60,6 +60,16 @@ def _look_down(grids, flat):  # type: ignore[no-untyped-def]
                 flat[n, i, j] = seen
 
 
+@njit(cache=True)
+def odd_samples(grids):  # type: ignore[no-untyped-def]
+    """Which samples have a cell that is none of −2, −1, 0 and 1; without copies of what may be half a gigabyte."""
+    odd = np.zeros(len(grids), np.bool_)
+    for n in range(len(grids)):
+        for value in grids[n].flat:
+            odd[n] |= not (value == 0 or value == 1 or value == -1 or value == -2)  # NaN equals nothing
+    return odd
+
+
 def soft_targets(amplitudes: NDArray[Any]) -> NDArray[np.float32]:
     """Amplitudes of all pairs, those more than 6 dB below the best left out, normalised."""
     levels = np.asarray(amplitudes, np.float64).reshape(len(amplitudes), CLASSES)

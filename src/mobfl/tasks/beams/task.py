@@ -21,6 +21,7 @@ from mobfl.tasks.beams.scores import LOSS_WEIGHTS, TOPS, commonest_beams, scores
 
 MODELS = {"lidar2d": layout.CHANNELS, "lidar2d-small": 1}
 BACKENDS = ("auto", "fused", "torch")
+_STACKED = 4  # samples that are evaluated together
 
 
 class BeamOptions(Table):
@@ -136,12 +137,12 @@ class FusedBackend:
 
     def outputs(self, model: Weights) -> layout.Floats:
         outputs = np.empty((len(self._validation), layout.CLASSES), np.float32)
-        fused.predict(*layout.pack(model), self._validation.grids, self._workspace(1), outputs)
+        fused.predict(*layout.pack(model), self._validation.grids, self._workspace(1, _STACKED), outputs)
         return outputs
 
-    def _workspace(self, batch_size: int) -> fused.Workspace:
-        """This thread's, for batches of this size."""
-        spaces: dict[int, fused.Workspace] = self._own.__dict__.setdefault("spaces", {})
-        if batch_size not in spaces:
-            spaces[batch_size] = fused.workspace(batch_size)
-        return spaces[batch_size]
+    def _workspace(self, *sizes: int) -> fused.Workspace:
+        """This thread's workspace of these sizes."""
+        spaces: dict[tuple[int, ...], fused.Workspace] = self._own.__dict__.setdefault("spaces", {})
+        if sizes not in spaces:
+            spaces[sizes] = fused.workspace(*sizes)
+        return spaces[sizes]
