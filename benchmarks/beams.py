@@ -37,10 +37,8 @@ def central(task: Task, seed: int) -> Scores:
 
 def federated(task: Task, seed: int) -> Scores:
     """The scores after every round."""
-    best = plan(ROAD)
     with tempfile.TemporaryDirectory() as folder:
-        job = Job(task, ROAD, {"local_steps": best.local_steps, "round_s": best.round_s}, seed)
-        columns = train(job, Path(folder) / "run", workers=2).columns
+        columns = train(Job(task, ROAD, plan(ROAD), seed), Path(folder) / "run", workers=2).columns
     return [{name: float(columns[name][k]) for name in ("loss", *TOPS)} for k in range(len(columns["loss"]))]
 
 

@@ -191,6 +191,8 @@ def spoilt(array: np.ndarray, value: object) -> np.ndarray:
         ),
         ({"Y": spoilt(np.eye(256)[:10], np.nan)}, "Y must be one-hot"),
         ({"Y": np.array(["beam"] * 10)}, "Y must be numbers"),
+        ({"LIDAR": lidar().astype(complex)}, "LIDAR must be numbers with the shape"),
+        ({"LIDAR": lidar()[:0]}, "LIDAR must have at least one sample, got none"),
         ({"POS": spoilt(np.ones((10, 3)), np.inf)}, "POS must be finite, got something else in sample 3"),
         ({"POS": np.array([{"a": 1}] * 10, object)}, "must be an undamaged .npz archive, got Object arrays cannot"),
     ],
@@ -269,7 +271,7 @@ def test_wrong_options_get_a_line(options: dict[str, object], line: str) -> None
 
 def test_wrong_choices_get_a_line(tmp_path: Path) -> None:
     data = archive(tmp_path / "s.npz")
-    with pytest.raises(InputError, match="TASK must be one of beams, got 'beam'"):
+    with pytest.raises(InputError, match="TASK must be one of beams, trajectories, got 'beam'"):
         build_task("beam", {}, data, "sample")
     with pytest.raises(InputError, match="--backend must be one of auto, fused, torch, got 'jax'"):
         build_task("beams", {}, data, "sample", "jax")
@@ -320,7 +322,7 @@ def test_train_beams_on_the_command_line(tmp_path: Path) -> None:
     done = mobfl("train", "beams", *small, "--out", "b", "--json", "--target", "loss=9", cwd=tmp_path, **environment)
     assert done.returncode == 0
     result = json.loads(done.stdout)
-    assert result["time_to_s"] == {"loss": 0.0}
+    assert result["time_to_s"] == {"loss=9": 0.0}
     assert result["rounds"] == 10
     for name in ("run.json", "rounds.parquet", "best.safetensors", "last.safetensors"):
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name
@@ -329,12 +331,34 @@ def test_train_beams_on_the_command_line(tmp_path: Path) -> None:
     assert run["results"]["min_loss"] < run["initial"]["loss"]
 
 
+def test_a_run_gives_the_same_bytes_compiled_cached_and_resumed(tmp_path: Path) -> None:
+    """Three processes with one cache of compiled code: the first compiles, the second does not, the third is cut off."""
+    environment = {"MOBFL_CACHE": str(tmp_path / "cache"), "NUMBA_CACHE_DIR": str(tmp_path / "numba")}
+    small = ["train", "beams", *SMALL, "--seed", "3", "--workers", "1"]
+    for name in ("compiled", "cached"):
+        assert mobfl(*small, "--out", name, cwd=tmp_path, **environment).returncode == 0
+    command = [sys.executable, "-m", "mobfl", *small, "--out", "resumed", "--checkpoint", "0"]
+    process = subprocess.Popen(command, cwd=tmp_path, env=os.environ | environment)
+    while process.poll() is None:
+        run = tmp_path / "resumed" / "run.json"
+        if run.exists() and ((json.loads(run.read_text())["results"] or {}).get("rounds") or 0) >= 2:
+            process.kill()
+    assert process.wait() in (-9, 0)  # 0: it was done before it could be killed
+    assert mobfl(*small, "--out", "resumed", "--resume", cwd=tmp_path, **environment).returncode == 0
+    for name in ("run.json", "rounds.parquet", "best.safetensors", "last.safetensors"):
+        contents = {(tmp_path / run / name).read_bytes() for run in ("compiled", "cached", "resumed")}
+        assert len(contents) == 1, name
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "line"),
     [
         (["beams", "--data", "none.npz"], 2, "--data none.npz must be a file or a folder: there is none"),
-        (["ships"], 2, "TASK must be one of beams, got 'ships'"),
+        (["ships"], 2, "TASK must be one of beams, trajectories, got 'ships'"),
         (["beams", "--plan", "0,5"], 2, "--plan must be H,T"),
+        (["beams", *SMALL, "--target", "loss=nan"], 2, "--target must be NAME=NUMBER, got 'loss=nan'"),
+        (["beams", *SMALL, "--option", "foo"], 2, "--option must be KEY=VALUE, got 'foo'"),
+        (["beams", *SMALL, "--seed", "-1"], 2, "seed must be >= 0, got -1"),
         (["beams", *SMALL, "--target", "loss"], 2, "--target must be NAME=NUMBER, got 'loss'"),
         (
             ["beams", *SMALL, "--target", "top_3=0.5"],
@@ -360,5 +384,38 @@ def test_what_cannot_be_trained_gets_one_line_and_leaves_nothing(
 def test_data_are_also_looked_for_where_the_environment_says(tmp_path: Path) -> None:
     (tmp_path / "sets").mkdir()
     archive(tmp_path / "sets" / "s.npz", count=100)
-    done = mobfl("train", "beams", "--data", "s.npz", *SMALL, "--out", "run", cwd=tmp_path, MOBFL_DATA="sets")
+    train = ["train", "beams", "--data", "s.npz", *SMALL[:6], "--plan", "3,6", "--out", "run"]
+    done = mobfl(*train, cwd=tmp_path, MOBFL_DATA="sets")
     assert (done.returncode, done.stderr) == (0, "")
+    done = mobfl(*train, "--option", "data_seed=4", cwd=tmp_path / "sets")
+    assert done.returncode == 2
+    assert "--option data_seed is the generated street's and must not come with --data" in done.stderr
+
+
+def test_a_cache_that_cannot_be_written_stops_nobody(tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("a file")
+    done = mobfl("train", "beams", *SMALL, "--out", "run", cwd=tmp_path, MOBFL_CACHE=str(tmp_path / "cache"))
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("kind", ["f2", ">i2", ">f8", "u4"])
+def test_numbers_of_any_kind_are_read(tmp_path: Path, kind: str) -> None:
+    grids = lidar()
+    grids[grids < 0] = 0
+    train, _ = read_raymobtime(archive(tmp_path / "s.npz", LIDAR=grids.astype(kind)), "auto")
+    assert train.grids.dtype == np.int8
+
+
+def test_flipped_bits_get_one_sentence_or_go_unnoticed(tmp_path: Path) -> None:
+    good = archive(tmp_path / "s.npz").read_bytes()
+    rng, sentences = np.random.default_rng(0), list[str]()
+    for _ in range(150):
+        spoilt_bytes = bytearray(good)
+        spoilt_bytes[rng.integers(len(good))] ^= 1 << int(rng.integers(8))
+        (tmp_path / "s.npz").write_bytes(spoilt_bytes)
+        try:
+            read_raymobtime(tmp_path / "s.npz", "auto")
+        except InputError as error:
+            sentences.append(str(error))
+    assert sentences
+    assert all(len(sentence.splitlines()) == 1 for sentence in sentences)

@@ -116,6 +116,16 @@ def test_it_goes_on_from_any_round_to_the_same_rows() -> None:
         assert [each.row for each in rest] == [each.row for each in whole[done:]]
 
 
+def test_rounds_go_on_when_nobody_comes() -> None:
+    alone = Crossings.sorted(["a", "b"], [0.0, 40.0], [0.5, 41.0])
+    quiet = ROAD.with_values({"training.duration_s": 30.0, "traffic.participation": 1e-9})
+    task = CountingTask()
+    learnt = list(learn(quiet, task, PLAN, 7, fresh_start(task, 7), alone))
+    assert [(each.row["round"], each.row["end_s"], each.row["present"]) for each in learnt] == [
+        (k, 5.0 * (k + 1), 0) for k in range(6)
+    ]
+
+
 def test_training_lasts_whole_rounds() -> None:
     assert whole_rounds(Scenario(), 8.0) == 1250
     assert whole_rounds(Scenario(), 11.776333410922522) == 849
@@ -131,7 +141,13 @@ def test_a_history_knows_the_least_loss_and_when_a_target_was_met() -> None:
         for k, loss in enumerate([97.0, 99.0, 94.0])
     ]  # fmt: skip
     history = History.of_rows({"loss": 98.0, "count": 2.0}, rows, {"count": True})
-    assert [history.min_loss(t) for t in (0.0, 4.9, 5.0, 14.0, 15.0)] == [98.0, 98.0, 97.0, 97.0, 94.0]
+    assert [history.min_loss(t) for t in (0.0, 4.9, np.nextafter(5.0, 0.0), 14.0, 15.0)] == [
+        98.0,
+        98.0,
+        97.0,
+        97.0,
+        94.0,
+    ]
     assert history.time_to("loss", 98.0) == 0.0
     assert history.time_to("loss", 95.0) == 15.0
     assert history.time_to("count", 3.0) == 5.0

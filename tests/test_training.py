@@ -8,9 +8,10 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save_file
 
 from fake_task import CountingTask
 from mobfl import InputError, Job, Scenario, read_history, train
@@ -18,7 +19,7 @@ from mobfl.history import Row
 from mobfl.run_folder import locked
 
 ROAD = Scenario.from_dict({"training": {"samples_per_vehicle": [20, 40], "batch_size": 8, "duration_s": 300.0}})
-PLAN = {"local_steps": 10, "round_s": 6.0}
+PLAN = (10, 6.0)
 SAME = ("run.json", "rounds.parquet", "best.safetensors", "last.safetensors")
 
 
@@ -43,7 +44,7 @@ def test_a_run_folder_holds_what_is_agreed(whole: Path) -> None:
     run = json.loads((whole / "run.json").read_text())
     assert run["status"] == "done"
     assert run["scenario"]["training"]["duration_s"] == 300.0
-    assert (run["plan"], run["seed"], run["task"]) == (PLAN, 3, "counting")
+    assert (run["plan"], run["seed"], run["task"]) == ({"local_steps": 10, "round_s": 6.0}, 3, "counting")
     assert {"numpy", "mobfl", "python"} <= run["versions"].keys()
     table = pq.read_table(whole / "rounds.parquet")
     assert table.column_names == [
@@ -70,20 +71,44 @@ class Stop(Exception):  # noqa: N818
     """What cuts a run off."""
 
 
-@pytest.mark.parametrize("at", [0, 1, 17, 48, 49])
-@pytest.mark.parametrize("reason", [KeyboardInterrupt, Stop])
-def test_interrupted_anywhere_it_resumes_to_the_same_bytes(
-    whole: Path, tmp_path: Path, at: int, reason: type[BaseException]
-) -> None:
+@pytest.mark.parametrize("at", [0, 1, 17, 48])
+def test_ctrl_c_saves_and_it_resumes_to_the_same_bytes(whole: Path, tmp_path: Path, at: int) -> None:
     def interrupt(row: Row) -> None:
         if row["round"] == at:
-            raise reason("enough")
+            os.kill(os.getpid(), signal.SIGINT)
 
-    with pytest.raises(reason):
+    with pytest.raises(KeyboardInterrupt):
         train(job(), tmp_path / "run", progress=interrupt)
     stored = json.loads((tmp_path / "run" / "run.json").read_text())
-    assert stored["status"] == ("interrupted" if reason is KeyboardInterrupt else "failed")
-    assert stored["results"]["rounds"] == at + 1
+    assert (stored["status"], stored["results"]["rounds"]) == ("interrupted", at + 1)
+    train(job(), str(tmp_path / "run"), resume=True, workers=2)
+    assert_same_bytes(whole, tmp_path / "run")
+
+
+def test_a_second_ctrl_c_ends_it_at_once(whole: Path, tmp_path: Path) -> None:
+    def interrupt(row: Row) -> None:
+        if row["round"] == 20:
+            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        train(job(), tmp_path / "run", progress=interrupt)
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["results"]["rounds"] == 0  # the last checkpoint
+    train(job(), tmp_path / "run", resume=True)
+    assert_same_bytes(whole, tmp_path / "run")
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.parametrize("at", [0, 17, 49])
+def test_a_failure_is_recorded_and_it_resumes_to_the_same_bytes(whole: Path, tmp_path: Path, at: int) -> None:
+    def fail(row: Row) -> None:
+        if row["round"] == at:
+            raise Stop("enough")
+
+    with pytest.raises(Stop):
+        train(job(), tmp_path / "run", progress=fail)
+    stored = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert (stored["status"], stored["reason"]) == ("failed", "enough")
     train(job(), tmp_path / "run", resume=True, workers=2)
     assert_same_bytes(whole, tmp_path / "run")
 
@@ -149,7 +174,7 @@ def test_killed_it_resumes_to_the_same_bytes(whole: Path, tmp_path: Path) -> Non
     ("other", "line"),
     [
         (job(**{"training.learning_rate": 0.2}), "scenario.training.learning_rate must be as in the run"),
-        (Job(CountingTask(by_batches=True), ROAD, PLAN | {"local_steps": 11}, 3), "plan.local_steps must be as"),
+        (Job(CountingTask(by_batches=True), ROAD, (11, 6.0), 3), "plan.local_steps must be as"),
         (Job(CountingTask(by_batches=True), ROAD, PLAN, 4), r"seed must be as in the run to be resumed \(3\), got 4"),
         (Job(CountingTask(by_batches=False), ROAD, PLAN, 3), "data.by_batches must be as in the run"),
     ],
@@ -186,9 +211,77 @@ def test_two_processes_do_not_write_into_one_folder(tmp_path: Path) -> None:
         train(job(), tmp_path / "run")
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("run.json", '{"initial": {}, "kpis": {"count": true}, "status": "running"}'),
+        ("run.json", "[]"),
+        ("rounds.parquet", None),
+        ("last.safetensors", None),
+    ],
+)
+def test_files_of_another_kind_get_a_sentence(whole: Path, tmp_path: Path, name: str, content: str | None) -> None:
+    for file in whole.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    if content is not None:
+        (tmp_path / name).write_text(content)
+    elif name == "rounds.parquet":
+        pq.write_table(pq.read_table(whole / name).drop_columns(["loss"]), tmp_path / name)
+    else:
+        state = json.dumps({"rounds": 3, "rejections": {}})
+        save_file({"v": np.zeros(3, np.float32)}, tmp_path / name, metadata={"mobfl": state})
+    with pytest.raises(InputError, match=name):
+        train(job(), tmp_path, resume=True)
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"wall_s": "long"}'])
+def test_a_damaged_timing_file_stops_nobody(whole: Path, tmp_path: Path, content: str) -> None:
+    for file in whole.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    (tmp_path / "timing.json").write_text(content)
+    assert len(train(job(), tmp_path, resume=True)) == 50
+
+
+def test_a_run_resumes_on_the_same_traffic_only(tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    from mobfl import Crossings
+
+    enter = np.arange(60) * 5.0
+    one = replace(job(), crossings=Crossings(np.arange(60), enter, enter + 20.0), trace="t.csv")
+    other = replace(one, crossings=Crossings(np.arange(60), enter, enter + 19.0))
+    train(one, tmp_path / "run")
+    with pytest.raises(InputError, match=r"trace.fingerprint must be as in the run to be resumed"):
+        train(other, tmp_path / "run", resume=True)
+
+
+def test_a_run_that_died_before_its_first_checkpoint_begins_again(whole: Path, tmp_path: Path) -> None:
+    run = json.loads((whole / "run.json").read_text()) | {"status": "running"}
+    (tmp_path / "run.json").write_text(json.dumps(run))
+    train(job(), tmp_path, resume=True)
+    assert_same_bytes(whole, tmp_path)
+
+
+def test_a_plan_of_the_planner_is_a_plan(tmp_path: Path) -> None:
+    from mobfl import plan
+
+    best = plan(ROAD)
+    history = train(Job(CountingTask(), ROAD, best), tmp_path / "run")
+    assert set(history.columns["local_steps"]) == {24}
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["plan"]["objective"] == best.objective
+
+
+@pytest.mark.parametrize("plan", [(3.5, 6.0), (0, 6.0), (3, -6.0), (3, float("nan"))])
+def test_a_plan_must_be_one(tmp_path: Path, plan: tuple[int, float]) -> None:
+    with pytest.raises(InputError, match="plan must have a whole H >= 1 and T > 0"):
+        train(Job(CountingTask(), ROAD, plan), tmp_path / "run")
+
+
 def test_a_job_without_a_round_leaves_nothing_behind(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"training.duration_s must be at least one round of 6 s, got 5"):
         train(job(**{"training.duration_s": 5.0}), tmp_path / "run")
     with pytest.raises(InputError, match=r"training.samples_per_vehicle must be <= the 50 training samples, got 64"):
         train(job(**{"training.samples_per_vehicle": 64}), tmp_path / "run")
+    with pytest.raises(InputError, match=r"seed must be >= 0, got -1"):
+        train(Job(CountingTask(), ROAD, PLAN, -1), tmp_path / "run")
     assert not list(tmp_path.iterdir())

@@ -9,14 +9,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
-from itertools import takewhile
+from dataclasses import dataclass, replace
+from itertools import chain, count, takewhile
 from typing import Any
 
 import numpy as np
 
 from mobfl.errors import InputError
-from mobfl.history import Row
+from mobfl.history import ROUNDING, Row
 from mobfl.learning.aggregation import Upload, Weights, aggregate
 from mobfl.learning.holdings import draw_batches, held_samples
 from mobfl.learning.task import Task
@@ -28,7 +28,6 @@ from mobfl.rounds import Outcome, Policy, Rounds, simulate_rounds
 from mobfl.scenario import Scenario, Training
 
 Scores = Mapping[str, float]
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -137,7 +136,7 @@ def _learnt(each: _Round, model: Weights, rejections: list[str], scores: Callabl
 def whole_rounds(scenario: Scenario, round_s: float, crossings: Crossings | None = None) -> int:
     """⌊T_A/T⌋, or fewer if the recorded traffic ends before: how many rounds a plan of this T has."""
     duration_s = _span(scenario, crossings)[1]
-    rounds = int(duration_s * (1 + _ROUNDING) / round_s)
+    rounds = int(duration_s * (1 + ROUNDING) / round_s)
     if rounds < 1:
         raise InputError(f"training.duration_s must be at least one round of {round_s:g} s, got {duration_s:g}")
     return rounds
@@ -158,8 +157,20 @@ def _rounds(scenario: Scenario, policy: Policy, seed: int, crossings: Crossings 
     if crossings is not None:
         traffic = [taking_part(crossings, scenario.traffic.participation, seed)]
     blocks = simulate_rounds(traffic, policy, scenario.link, scenario.compute, seed, start_s=start_s)
-    rounds = (one for block in blocks for one in _single(block, start_s))
-    return takewhile(lambda each: each.end_s <= duration_s * (1 + _ROUNDING), rounds)
+    rounds = chain.from_iterable(_single(block, start_s) for block in blocks)
+    return takewhile(lambda each: each.end_s <= duration_s * (1 + ROUNDING), _then_empty(rounds, policy))
+
+
+def _then_empty(rounds: Iterator[_Round], policy: Policy) -> Iterator[_Round]:
+    """After the last vehicle the rounds go on without any."""
+    order = policy.next_order(None)
+    last = _Round(-1, 0.0, 0.0, order.local_steps, 0, ())
+    for last in rounds:
+        yield last
+    length = last.end_s - last.start_s or order.round_s
+    for k in count(1):
+        start = last.end_s + (k - 1) * length
+        yield replace(last, number=last.number + k, start_s=start, end_s=start + length, present=0, uploads=())
 
 
 def _single(block: Rounds, start_s: float) -> Iterator[_Round]:

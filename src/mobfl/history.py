@@ -13,6 +13,9 @@ from mobfl.errors import InputError
 COLUMNS = ("round", "start_s", "end_s", "local_steps", "present", "uploads", "rejected", "loss")
 WHOLE = ("round", "local_steps", "present", "uploads", "rejected")
 
+# Times are doubles: k·T is known to a few roundings.
+ROUNDING = 1e-9
+
 Row = Mapping[str, Any]
 
 
@@ -35,7 +38,7 @@ class History:
 
     def min_loss(self, at_s: float = np.inf) -> float:
         """L_min(t): the least loss of the models there were until then, the initial one included."""
-        losses = self.columns["loss"][self.columns["end_s"] <= at_s]
+        losses = self.columns["loss"][self.columns["end_s"] <= at_s * (1 + ROUNDING)]
         return float(np.nanmin([self.initial["loss"], *losses]))
 
     def final(self, column: str) -> float:

@@ -12,7 +12,7 @@ from mobfl.scenario import Scenario
 from mobfl.sensitivity import OFF_BY, sensitivity
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from mobfl.history import History
@@ -134,7 +134,7 @@ def print_training(
     console: Console,
     history: "History",
     baselines: "Mapping[str, Mapping[str, float]]",
-    goals: "Mapping[str, float]",
+    goals: "Sequence[tuple[str, float]]",
     out: "Path",
 ) -> None:
     uploads = history.columns["uploads"]
@@ -151,7 +151,7 @@ def print_training(
         floors = (f"{scores[name]:.4f}" if name in scores else "" for scores in baselines.values())
         table.add_row(name, f"{history.initial[name]:.4f}", f"{history.final(name):.4f}", f"{best:.4f}", *floors)
     console.print(table)
-    for name, value in goals.items():
+    for name, value in goals:
         reached = history.time_to(name, value)
         console.print(f"{name} {value:g}: " + ("not reached" if reached is None else f"after {reached:.1f} s"))
     console.print(f"The run is in {escape(str(out))}.", soft_wrap=True)

@@ -43,9 +43,10 @@ class Order:
     rounds: int = 1
 
     def __post_init__(self) -> None:
-        if not (self.local_steps >= 1 and 0 < self.round_s < np.inf and self.rounds >= 1):
+        whole = self.local_steps == int(self.local_steps)
+        if not (whole and self.local_steps >= 1 and 0 < self.round_s < np.inf and self.rounds >= 1):
             got = f"{self.local_steps},{self.round_s:g} for {self.rounds} rounds"
-            raise InputError(f"plan must have H >= 1 and T > 0, for at least one round, got {got}")
+            raise InputError(f"plan must have a whole H >= 1 and T > 0, for at least one round, got {got}")
 
 
 class Policy(Protocol):

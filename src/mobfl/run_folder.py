@@ -14,7 +14,7 @@ import json
 import math
 import os
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -27,10 +27,10 @@ import pyarrow.parquet as pq
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from mobfl.atomic import remove_parts, replaced
+from mobfl.atomic import PART, remove_parts, replaced
 from mobfl.errors import InputError
-from mobfl.history import History
-from mobfl.learning.aggregation import Weights
+from mobfl.history import COLUMNS, History
+from mobfl.learning.aggregation import Upload, Weights, fault
 
 RUN, ROUNDS, BEST, LAST, TIMING = "run.json", "rounds.parquet", "best.safetensors", "last.safetensors", "timing.json"
 _LIBRARIES = ("mobfl", "numpy", "numba", "pyarrow", "safetensors", "torch")
@@ -76,11 +76,15 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def is_free(folder: Path) -> bool:
-    """Whether a run can begin here: nothing is there but what a run that died at its very start may have left."""
-    if not folder.exists():
-        return True
-    ours = (ROUNDS, BEST, LAST, TIMING)
-    return folder.is_dir() and all(file.name in ours or file.suffix == ".part" for file in folder.iterdir())
+    """Whether a run can begin here: nothing is there."""
+    return not folder.exists() or (folder.is_dir() and not any(file.suffix != PART for file in folder.iterdir()))
+
+
+def make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"--out {folder} cannot be made: {error.strerror}") from None
 
 
 def write_run(folder: Path, run: Mapping[str, Any]) -> None:
@@ -91,7 +95,8 @@ def write_timing(folder: Path, timing: Mapping[str, Any]) -> None:
     _write_json(folder / TIMING, timing)
 
 
-def read_run(folder: Path) -> dict[str, Any]:
+def read_run(folder: Path, kpis: Mapping[str, bool] | None = None) -> dict[str, Any]:
+    """What run.json says; with the KPIs that it must know, if given."""
     try:
         run = json.loads((folder / RUN).read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -100,18 +105,26 @@ def read_run(folder: Path) -> dict[str, Any]:
         raise InputError(f"{folder / RUN} must be JSON, got {error}") from None
     if not isinstance(run, dict) or not {"initial", "kpis", "status"} <= run.keys():
         raise InputError(f"{folder / RUN} must describe a run, got something else")
+    scores, wanted = run["initial"], ["loss", *(run["kpis"] if kpis is None else kpis)]
+    if not isinstance(scores, dict) or not all(isinstance(scores.get(name), float) for name in wanted):
+        raise InputError(f"{folder / RUN}: initial must have the numbers {', '.join(wanted)}, got {scores!r}")
     return run
 
 
 def read_timing(folder: Path) -> dict[str, Any]:
-    file = folder / TIMING
-    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    """Wall-clock times so far; nothing that cannot be read is worth stopping for."""
+    try:
+        timing = json.loads((folder / TIMING).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return timing if isinstance(timing, dict) and isinstance(timing.get("wall_s"), float) else {}
 
 
-def read_history(folder: Path) -> History:
+def read_history(folder: str | Path) -> History:
     """The rounds that were written so far."""
+    folder = Path(folder)
     run = read_run(folder)
-    return History.of_rows(run["initial"], read_rows(folder), run["kpis"])
+    return History.of_rows(run["initial"], read_rows(folder, run["kpis"]), run["kpis"])
 
 
 def check_same(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
@@ -146,25 +159,32 @@ def _write_model(file: Path, model: Model) -> None:
         temporary.write_bytes(save(dict(model.weights), metadata={"mobfl": state}))
 
 
-def read_model(file: Path) -> Model:
+def read_model(file: Path, reference: Weights) -> Model:
+    """A model with the same parameters as the reference."""
     try:
         with safe_open(file, framework="numpy") as stored:
             state = json.loads((stored.metadata() or {})["mobfl"])
             weights = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
-            return Model(weights, int(state["rounds"]), state["rejections"])
+            model = Model(weights, int(state["rounds"]), dict(state["rejections"]))
     except FileNotFoundError:
         raise InputError(f"{file} must be there to resume, got none") from None
-    except (OSError, KeyError, ValueError, SafetensorError) as error:
+    except (OSError, KeyError, TypeError, ValueError, SafetensorError) as error:
         raise InputError(f"{file} must be a model that mobfl wrote, got {error}") from None
+    if (reason := fault(reference, Upload(model.weights, 1))) is not None:
+        raise InputError(f"{file} must be this task's model, got one that is {reason}")
+    return model
 
 
-def read_rows(folder: Path) -> list[dict[str, Any]]:
+def read_rows(folder: Path, kpis: Iterable[str]) -> list[dict[str, Any]]:
     try:
-        return pq.read_table(folder / ROUNDS).to_pylist()
+        rows = pq.read_table(folder / ROUNDS)
     except FileNotFoundError:
         return []
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"{folder / ROUNDS} must be a table of rounds, got {error}") from None
+    if missing := [name for name in (*COLUMNS, *kpis) if name not in rows.column_names]:
+        raise InputError(f"{folder / ROUNDS} must have the columns of a run, got none named {missing[0]}")
+    return rows.to_pylist()
 
 
 def _write_json(file: Path, content: Mapping[str, Any]) -> None:

@@ -155,7 +155,7 @@ class Training(Table):
     samples_per_vehicle: CountOrRange = 1024
     duration_s: Positive = 10_000.0
     loss_scale: Literal["sample", "paper"] = "sample"
-    split: Literal["random", "place", "dirichlet"] = "random"
+    split: Literal["random", "place", "dirichlet", "city", "manoeuvre"] = "random"
     dirichlet_alpha: Positive = 1.0
 
     @property
@@ -292,11 +292,11 @@ def load_scenario(source: str | Path = "paper") -> Scenario:
         raise InputError(f"scenario {str(source)!r} must be TOML: {error}") from None
 
 
-def parse_setting(text: str) -> tuple[str, Any]:
+def parse_setting(text: str, option: str = "--set", form: str = "TABLE.KEY=VALUE") -> tuple[str, Any]:
     """`road.length_m=500` as key and value; a value that is not TOML is taken as text."""
     key, equals, value = text.partition("=")
     if not equals or not all(part.strip() for part in key.split(".")):
-        raise InputError(f"--set must be TABLE.KEY=VALUE, got {text!r}")
+        raise InputError(f"{option} must be {form}, got {text!r}")
     try:
         parsed = tomllib.loads(f"value = {value}")
     except (ValueError, RecursionError):

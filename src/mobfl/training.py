@@ -1,8 +1,11 @@
 """One training run in a folder: begun or resumed, saved as it goes, and finished to the same bytes either way."""
 
+import signal
+import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +17,8 @@ from mobfl.history import History, Row
 from mobfl.learning.holdings import check_samples
 from mobfl.learning.task import Task
 from mobfl.mobility.crossings import Crossings
+from mobfl.plans import Plan
+from mobfl.rng import stream
 from mobfl.rounds import FixedPlan
 from mobfl.run_folder import BEST, LAST, Model
 from mobfl.scenario import Scenario
@@ -23,22 +28,29 @@ CHECKPOINT_S = 30.0
 
 @dataclass(frozen=True)
 class Job:
-    """All that a run's result depends on."""
+    """All that a run's result depends on. The plan is the planner's, or just (H, T)."""
 
     task: Task
     scenario: Scenario
-    plan: Mapping[str, Any]  # with local_steps and round_s, and what they promise if the planner chose them
+    plan: Plan | tuple[int, float]
     seed: int = 0
     crossings: Crossings | None = None
     trace: str | None = None  # the crossings' file
+
+    @property
+    def policy(self) -> FixedPlan:
+        h, t = self.plan.numbers[:2] if isinstance(self.plan, Plan) else self.plan
+        return FixedPlan(h, t)
 
     def describe(self) -> dict[str, Any]:
         """The part of run.json that is known before the first round."""
         return {
             "task": self.task.name,
-            "plan": dict(self.plan),
+            "plan": self._promised(),
             "seed": self.seed,
-            "trace": self.trace,
+            "trace": None
+            if self.crossings is None
+            else {"file": self.trace, "fingerprint": self.crossings.fingerprint()},
             "scenario": self.scenario.to_dict(),
             "data": dict(self.task.record),
             "versions": run_folder.versions(),
@@ -46,44 +58,79 @@ class Job:
             "baselines": {name: dict(scores) for name, scores in self.task.baselines.items()},
         }
 
+    def _promised(self) -> dict[str, Any]:
+        if isinstance(self.plan, Plan):
+            return {key: value for key, value in self.plan.to_dict().items() if key not in ("status", "reason")}
+        return {"local_steps": self.policy.local_steps, "round_s": self.policy.round_s}
+
 
 def check_job(job: Job) -> int:
     """How many rounds the job has; raises if it cannot have any."""
+    stream(job.seed, "")  # which checks it
     check_samples(job.task.pool, job.scenario.training)
-    return whole_rounds(job.scenario, job.plan["round_s"], job.crossings)
+    used, said = job.task.record.get("loss_scale"), job.scenario.training.loss_scale
+    if used is not None and used != said:
+        raise InputError(f"training.loss_scale must be the task's, {used!r}, got {said!r}")
+    return whole_rounds(job.scenario, job.policy.round_s, job.crossings)
 
 
-def train(
-    job: Job,
-    out: Path,
-    *,
-    resume: bool = False,
-    workers: int = 1,
-    checkpoint_s: float = CHECKPOINT_S,
-    progress: Callable[[Row], None] = lambda _: None,
-) -> History:
-    """Runs the job into the folder and returns its history; `progress` gets every new round's row."""
-    check_job(job)
+def check_settings(out: Path, resume: bool, workers: int, checkpoint_s: float) -> None:
+    """What can be said before any data are there."""
     if workers < 1:
         raise InputError(f"--workers must be >= 1, got {workers}")
     if not checkpoint_s >= 0:
         raise InputError(f"--checkpoint must be >= 0 s, got {checkpoint_s:g}")
-    _check_folder(out, resume)
-    out.mkdir(parents=True, exist_ok=True)
-    with run_folder.locked(out):
-        run = _resumed(job, out) if resume else _begun(job, out)
-        if run.status != "done":
-            _go_on(run, job, workers, checkpoint_s, progress)
-        return run.history
-
-
-def _check_folder(out: Path, resume: bool) -> None:
     there = (out / run_folder.RUN).exists()
     if resume and not there:
         raise InputError(f"--out {out} must hold a run to resume, got none")
     if not resume and not run_folder.is_free(out):
         what = "a run, which --resume continues" if there else "something else"
         raise InputError(f"--out {out} must be a new or empty folder, got {what}")
+
+
+def train(
+    job: Job,
+    out: str | Path,
+    *,
+    resume: bool = False,
+    workers: int = 1,
+    checkpoint_s: float = CHECKPOINT_S,
+    progress: Callable[[Row], None] = lambda _: None,
+) -> History:
+    """Runs the job into the folder and returns its history; `progress` gets every new round's row.
+
+    Ctrl-C ends it after the round that is being computed; a second one at once, as of the last checkpoint.
+    """
+    out = Path(out)
+    check_job(job)
+    check_settings(out, resume, workers, checkpoint_s)
+    run_folder.make(out)
+    with run_folder.locked(out), _interrupts_noted() as interrupted:
+        run = _resumed(job, out) if resume else _begun(job, out)
+        if run.status != "done":
+            _go_on(run, job, workers, checkpoint_s, progress, interrupted)
+        return run.history
+
+
+@contextmanager
+def _interrupts_noted() -> Iterator[Callable[[], bool]]:
+    """Tells whether there was a Ctrl-C: an exception in the middle of compiled code or of saving does harm."""
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+    noted = False
+
+    def note(*_: object) -> None:
+        nonlocal noted
+        if noted:
+            raise KeyboardInterrupt
+        noted = True
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: noted
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @dataclass
@@ -144,35 +191,45 @@ def _begun(job: Job, out: Path) -> _Run:
     start = fresh_start(job.task, job.seed)
     model = Model(start.model, 0, {})
     description = job.describe() | {"initial": dict(start.scores)}
+    run_folder.write_run(out, description | {"status": "running", "reason": None, "results": None})
     return _Run(out, description, [], model, model, start.scores["loss"])
 
 
 def _resumed(job: Job, out: Path) -> _Run:
     """The run at its last checkpoint. Rows beyond it, left by a process that died while saving, are dropped."""
-    stored = run_folder.read_run(out)
+    stored = run_folder.read_run(out, job.task.kpis)
     run_folder.check_same(stored, job.describe())
-    best, last = (run_folder.read_model(out / name) for name in (BEST, LAST))
-    rows: list[Row] = list(run_folder.read_rows(out)[: last.rounds])
+    if not (out / LAST).exists():  # it died before its first checkpoint
+        return _begun(job, out)
+    reference = job.task.initial_weights(job.seed)
+    best, last = (run_folder.read_model(out / name, reference) for name in (BEST, LAST))
+    rows: list[Row] = list(run_folder.read_rows(out, job.task.kpis)[: last.rounds])
     if len(rows) < last.rounds:
         raise InputError(f"{out} must have rows of the {last.rounds} rounds of its last model, got {len(rows)}")
     description = job.describe() | {"initial": stored["initial"]}
     least = History.of_rows(stored["initial"], rows, stored["kpis"]).min_loss()
-    wall_s = run_folder.read_timing(out).get("wall_s", 0.0)
+    wall_s = float(run_folder.read_timing(out).get("wall_s", 0.0))
     return _Run(out, description, rows, best, last, least, stored["status"], wall_s)
 
 
-def _go_on(run: _Run, job: Job, workers: int, checkpoint_s: float, progress: Callable[[Row], None]) -> None:
-    policy = FixedPlan(job.plan["local_steps"], job.plan["round_s"])
+def _go_on(
+    run: _Run,
+    job: Job,
+    workers: int,
+    checkpoint_s: float,
+    progress: Callable[[Row], None],
+    interrupted: Callable[[], bool],
+) -> None:
     run.save("running", workers)
     try:
-        for learnt in learn(job.scenario, job.task, policy, job.seed, run.start, job.crossings, workers):
+        for learnt in learn(job.scenario, job.task, job.policy, job.seed, run.start, job.crossings, workers):
             run.add(learnt)
             progress(learnt.row)
+            if interrupted():
+                run.save("interrupted", workers)
+                raise KeyboardInterrupt
             if time.monotonic() - run.saved >= checkpoint_s:
                 run.save("running", workers)
-    except KeyboardInterrupt:
-        run.save("interrupted", workers)
-        raise
     except Exception as error:
         run.save("failed", workers, str(error))
         raise

@@ -1,6 +1,7 @@
 """`mobfl train`."""
 
 import json
+import math
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -26,6 +27,7 @@ from mobfl.cli.options import (
 )
 from mobfl.errors import InputError
 from mobfl.planner import plan as best_plan
+from mobfl.plans import Plan
 from mobfl.scenario import parse_setting
 
 if TYPE_CHECKING:
@@ -81,33 +83,29 @@ def train(
     from mobfl.history import check_target
     from mobfl.report import print_training
     from mobfl.tasks.catalogue import build_task
-    from mobfl.training import Job, check_job
+    from mobfl.training import Job, check_job, check_settings
     from mobfl.training import train as run
 
-    road, goals = load(scenario, settings), dict(map(_parse_target, targets))
+    cores = workers if workers is not None else len(os.sched_getaffinity(0))
+    check_settings(out, resume, cores, checkpoint_s)
+    road, goals = load(scenario, settings), [_parse_target(target) for target in targets]
+    chosen = dict(parse_setting(option, "--option", "KEY=VALUE") for option in options)
     crossings = read_trace(trace, section)
-    if wanted == "mobfl":
-        best = best_plan(road, crossings)
-        if best.reason is not None:
-            click.echo(f"No plan is possible: {best.reason}", err=True)
-            context.exit(INFEASIBLE)
-        plan = {key: value for key, value in best.to_dict().items() if key not in ("status", "reason")}
-    else:
-        plan = dict(zip(("local_steps", "round_s"), parse_plan(wanted), strict=True))
+    plan = best_plan(road, crossings) if wanted == "mobfl" else parse_plan(wanted)
+    if isinstance(plan, Plan) and plan.reason is not None:
+        click.echo(f"No plan is possible: {plan.reason}", err=True)
+        context.exit(INFEASIBLE)
     with working("preparing data") as progress:
-        made = build_task(
-            task, dict(map(parse_setting, options)), _found(data), road.training.loss_scale, backend, device, progress
-        )
-    for name in goals:
+        made = build_task(task, chosen, _found(data), road.training.loss_scale, backend, device, progress)
+    for name, _ in goals:
         check_target(name, made.kpis)
     job = Job(made, road, plan, seed, crossings, None if trace is None else trace.name)
     with _following(check_job(job), made.kpis) as follow:
-        cores = workers if workers is not None else len(os.sched_getaffinity(0))
         history = run(job, out, resume=resume, workers=cores, checkpoint_s=checkpoint_s, progress=follow)
-    times = {name: history.time_to(name, value) for name, value in goals.items()}
     if as_json:
         from mobfl.run_folder import read_run
 
+        times = {f"{name}={value:g}": history.time_to(name, value) for name, value in goals}
         click.echo(json.dumps({**read_run(out)["results"], "time_to_s": times}, indent=2))
     else:
         print_training(console(), history, made.baselines, goals, out)
@@ -124,9 +122,12 @@ def _found(data: Path | None) -> Path | None:
 def _parse_target(text: str) -> tuple[str, float]:
     name, _, value = text.partition("=")
     try:
-        return name.strip(), float(value)
+        target = float(value)
     except ValueError:
-        raise InputError(f"--target must be NAME=NUMBER, got {text!r}") from None
+        target = math.nan
+    if not math.isfinite(target):
+        raise InputError(f"--target must be NAME=NUMBER, got {text!r}")
+    return name.strip(), target
 
 
 @contextmanager

@@ -15,6 +15,8 @@ Random = np.random.Generator
 def held_samples(random: Random, pool: Pool, training: Training) -> Integers:
     """D_m training samples for one vehicle, split as the scenario says. No sample occurs twice."""
     count = int(random.integers(training.least_samples, training.most_samples + 1))
+    if training.split in pool.groups:
+        return _of_one_group(random, pool.groups[training.split], count, training.batch_size)
     return SPLITS[training.split](random, pool, count, training.dirichlet_alpha)
 
 
@@ -22,6 +24,13 @@ def check_samples(pool: Pool, training: Training) -> None:
     if training.most_samples > len(pool):
         raise InputError(
             f"training.samples_per_vehicle must be <= the {len(pool)} training samples, got {training.most_samples}"
+        )
+    splits = [*SPLITS, *pool.groups]
+    if training.split not in splits:
+        raise InputError(f"training.split must be one of {', '.join(splits)} for this task, got {training.split!r}")
+    if training.split in pool.groups and np.bincount(pool.groups[training.split]).max() < training.batch_size:
+        raise InputError(
+            f"training.batch_size must be <= the samples of some {training.split}, got {training.batch_size}"
         )
 
 
@@ -56,6 +65,14 @@ def _by_dirichlet(random: Random, pool: Pool, count: int, alpha: float) -> Integ
 def _log_gamma_draws(random: Random, shape: NDArray[np.float64]) -> NDArray[np.float64]:
     """Logarithms of gamma draws, which for small shapes underflow: Γ(a) is Γ(a + 1) times U^(1/a)."""
     return np.log(random.standard_gamma(shape + 1.0)) - random.standard_exponential(len(shape)) / shape
+
+
+def _of_one_group(random: Random, groups: Integers, count: int, least: int) -> Integers:
+    """From one group alone, such as one city; all of it if it has fewer, and never one too small for a batch."""
+    sizes = np.bincount(groups)
+    chances = np.where(sizes >= least, sizes, 0)
+    mine = np.flatnonzero(groups == random.choice(len(sizes), p=chances / chances.sum()))
+    return random.choice(mine, min(count, len(mine)), replace=False)
 
 
 SPLITS: dict[str, Callable[[Random, Pool, int, float], Integers]] = {

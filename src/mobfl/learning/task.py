@@ -1,7 +1,7 @@
 """What the rounds need to know of a task."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,10 +14,11 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Pool:
-    """The training samples as a split sees them: a label and a place along the road for each."""
+    """The training samples as a split sees them: for each a label, a place along the road, and groups by name."""
 
     labels: Integers
     places: NDArray[np.float64]
+    groups: Mapping[str, Integers] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.labels)

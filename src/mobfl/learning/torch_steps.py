@@ -1,6 +1,8 @@
 """Local steps with PyTorch: the reference, and the way of any model and device."""
 
+import ctypes
 from collections.abc import Callable
+from contextlib import suppress
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +13,22 @@ from mobfl.learning.task import Integers
 
 # The loss of a module on the training samples of these numbers.
 Loss = Callable[[nn.Module, Tensor], Tensor]
+
+
+def prepare_cpu() -> None:
+    """One thread per call, and memory that stays with the process.
+
+    Vehicles are trained side by side: more threads in each would only be in each other's way. And glibc gives every
+    large tensor back to the system; to get its pages again took two thirds of LaneGCN's time.
+    """
+    torch.set_num_threads(1)
+    with suppress(OSError, AttributeError):  # another system's library: it has its own ways
+        libc = ctypes.CDLL("libc.so.6")
+        for setting, value in ((_MMAP_MAX, 0), (_TRIM_THRESHOLD, 2**31 - 1), (_TOP_PAD, 1 << 26), (_ARENA_MAX, 1)):
+            libc.mallopt(setting, value)
+
+
+_TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX, _ARENA_MAX = -1, -2, -4, -8  # names in glibc's malloc.h
 
 
 def device_named(name: str) -> torch.device:

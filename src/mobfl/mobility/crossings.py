@@ -83,6 +83,13 @@ class Crossings:
             keys = np.array([_digest(str(name)) for name in self.vehicle], np.uint64)
         return keys + _visits(keys) * _VISIT
 
+    def fingerprint(self) -> str:
+        """Tells whether it is the same traffic."""
+        digest = hashlib.blake2b(digest_size=16)
+        for column in (self.keys, self.enter_s, self.leave_s):
+            digest.update(np.ascontiguousarray(column).data)
+        return digest.hexdigest()
+
     def between(self, start_s: float, end_s: float) -> "Crossings":
         """Those that are on the section at some time from start to end, their times unchanged."""
         return self.take((self.leave_s > start_s) & (self.enter_s < end_s))

@@ -10,7 +10,7 @@ The reference is `model.Lidar2D`, whose parameters `layout` brings into the orde
 released, so vehicles train in parallel threads, each with a workspace of its own.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -42,7 +42,15 @@ _ZERO, _ONE = np.float32(0), np.float32(1)
 _LAST = BLOCKS - 1
 _PRODUCTS = 9 * CHANNELS
 # Sums may be reordered so that they vectorise; NaN and infinity keep their meaning, for they must be noticed.
-_kernel = njit(fastmath={"reassoc", "contract", "arcp", "nsz"}, error_model="numpy", nogil=True, cache=True)
+_OPTIONS: dict[str, Any] = {
+    "fastmath": {"reassoc", "contract", "arcp", "nsz"},
+    "error_model": "numpy",
+    "nogil": True,
+}
+# Two entries are compiled as a whole. Were their parts called, the linker would take a part's code from whichever
+# entry came first, compiled or from the cache, and the last bits would depend on that.
+_entry = njit(cache=True, **_OPTIONS)
+_kernel = njit(forceinline=True, **_OPTIONS)
 
 
 class Workspace(NamedTuple):
@@ -98,7 +106,7 @@ def workspace(batch_size: int, stacked: int = 1) -> Workspace:
     )
 
 
-@_kernel
+@_entry
 def local_sgd(  # type: ignore[no-untyped-def]
     parameters, running, grids, targets, batches, learning_rate, momentum, loss_weight, work
 ):
@@ -120,7 +128,7 @@ def local_sgd(  # type: ignore[no-untyped-def]
             parameters[i] -= learning_rate * velocity[i]
 
 
-@_kernel
+@_entry
 def predict(parameters, running, grids, work, outputs):  # type: ignore[no-untyped-def]
     """Fills the outputs (sample, class), batch norm using the running moments."""
     norms = _norms(parameters)

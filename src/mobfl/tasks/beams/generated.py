@@ -1,9 +1,9 @@
 """Samples of the generated street, made once per seed and size and then read from a cache."""
 
-import os
 import zipfile
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mobfl.atomic import replaced
+from mobfl.cache import cache_folder
 from mobfl.tasks.beams.samples import BeamSamples, seen_from_above, targets_of
 from mobfl.tasks.beams.street import street_scenes
 
@@ -28,7 +29,7 @@ def generated_samples(
     seed: int, training: int, validation: int, targets: str, progress: Callable[[int], None] = lambda _: None
 ) -> tuple[BeamSamples, BeamSamples]:
     """Training and validation samples from different scenes; `progress` is told how many there are."""
-    file = _cache_folder() / f"street-{_VERSION}-{seed}-{training}-{validation}.npz"
+    file = cache_folder() / f"street-{_VERSION}-{seed}-{training}-{validation}.npz"
     stored = _read(file)
     if stored is None:
         stored = _drawn(seed, training, validation, progress)
@@ -65,11 +66,8 @@ def _read(file: Path) -> Arrays | None:
 
 
 def _write(file: Path, *arrays: Array) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with replaced(file) as temporary, temporary.open("wb") as out:
-        np.savez_compressed(out, **dict(zip(_NAMES, arrays, strict=True)))  # type: ignore[arg-type]
-
-
-def _cache_folder() -> Path:
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(os.environ.get("MOBFL_CACHE") or Path(home) / "mobfl")
+    # A cache that cannot be written costs time at the next run, nothing else.
+    with suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with replaced(file) as temporary, temporary.open("wb") as out:
+            np.savez_compressed(out, **dict(zip(_NAMES, arrays, strict=True)))  # type: ignore[arg-type]

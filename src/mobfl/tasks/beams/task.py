@@ -68,6 +68,7 @@ class BeamTask:
         self.record: Mapping[str, Any] = {
             **(record or {}),
             "model": model,
+            "loss_scale": loss_scale,
             "backend": backend,
             "device": device,
             "training_samples": len(train),
@@ -100,6 +101,8 @@ def beam_task(
         samples = generated_samples(options.data_seed, *sizes, options.targets, progress)
         source: dict[str, Any] = {"data": "generated street", "data_seed": options.data_seed}
     else:
+        if idle := sorted(options.model_fields_set & {"training_samples", "validation_samples", "data_seed"}):
+            raise InputError(f"--option {idle[0]} is the generated street's and must not come with --data, got {data}")
         samples = read_raymobtime(data, options.targets)
         source = {"data": data.name}
     source["targets"] = options.targets

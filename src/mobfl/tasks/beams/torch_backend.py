@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from mobfl.learning.aggregation import Weights
 from mobfl.learning.task import Integers
-from mobfl.learning.torch_steps import device_named, load, local_steps
+from mobfl.learning.torch_steps import device_named, load, local_steps, prepare_cpu
 from mobfl.tasks.beams.model import Lidar2D, cross_entropy
 from mobfl.tasks.beams.samples import BeamSamples
 from mobfl.tasks.beams.scores import LOSS_WEIGHTS
@@ -21,8 +21,7 @@ class TorchBackend:
     def __init__(
         self, train: BeamSamples, validation: BeamSamples, loss_scale: str, last_channels: int, device: str
     ) -> None:
-        # Vehicles are trained side by side: more threads in each would only be in each other's way.
-        torch.set_num_threads(1)
+        prepare_cpu()
         self._device = device_named(device)
         self._grids, self._targets, self._validation = (
             torch.from_numpy(array).to(self._device) for array in (train.grids, train.targets, validation.grids)

@@ -1,0 +1,1 @@
+"""Trajectory prediction with LaneGCN, on Argoverse or on a generated road network."""

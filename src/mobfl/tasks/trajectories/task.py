@@ -1,0 +1,152 @@
+"""Trajectory prediction as a task: LaneGCN on Argoverse or on the generated town."""
+
+import threading
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from mobfl.cache import cache_folder
+from mobfl.errors import InputError
+from mobfl.learning.aggregation import Weights
+from mobfl.learning.task import Integers, Pool
+from mobfl.learning.torch_steps import device_named, load, local_steps, prepare_cpu, read
+from mobfl.rng import stream
+from mobfl.scenario import Count, Table
+from mobfl.tasks.trajectories.baselines import baseline_scores
+from mobfl.tasks.trajectories.batches import Batch, batch_of
+from mobfl.tasks.trajectories.lanegcn import LaneGCN
+from mobfl.tasks.trajectories.loss import lanegcn_loss
+from mobfl.tasks.trajectories.scores import KPIS, benchmark_scores
+from mobfl.tasks.trajectories.sources import Town, argoverse_sources
+from mobfl.tasks.trajectories.store import SceneStore, Source, open_store
+
+_VALIDATE_AT_ONCE = 64
+_CITY_APART_M = 1e6  # so that neighbours by place are neighbours in one city
+
+
+class TrajectoryOptions(Table):
+    """What a user may choose; the data are the generated town's unless a folder of Argoverse is given."""
+
+    width: Count = 32
+    training_samples: Count = 2000  # these three are the generated town's
+    validation_samples: Count = 400
+    data_seed: int = Field(0, ge=0)
+
+
+class TrajectoryTask:
+    name = "trajectories"
+    kpis: Mapping[str, bool] = KPIS
+
+    def __init__(
+        self,
+        train: SceneStore,
+        validation: SceneStore,
+        width: int = 32,
+        device: str = "cpu",
+        record: Mapping[str, Any] | None = None,
+    ) -> None:
+        if width % 4:
+            raise InputError(f"--option width must be a multiple of 4, got {width}")
+        prepare_cpu()
+        self._train, self._validation, self._width = train, validation, width
+        self._device = device_named(device)
+        places = train.city * _CITY_APART_M + train.origins[:, 1]
+        self.pool = Pool(train.labels, places, {"city": train.city, "manoeuvre": train.labels})
+        self.baselines: Mapping[str, Mapping[str, float]] = baseline_scores(validation.scenes(range(len(validation))))
+        self.record: Mapping[str, Any] = {
+            **(record or {}),
+            "model": "lanegcn",
+            "width": width,
+            "backend": "torch",
+            "device": device,
+            "training_samples": len(train),
+            "validation_samples": len(validation),
+            "damaged_sequences": len(train.damaged) + len(validation.damaged),
+        }
+        self._own = threading.local()
+
+    def initial_weights(self, seed: int) -> Weights:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(int(stream(seed, "initial weights")))
+            return read(LaneGCN(self._width))
+
+    def local_steps(self, model: Weights, batches: Integers, learning_rate: float, momentum: float) -> Weights:
+        return local_steps(self._module(), self.loss, model, batches, learning_rate, momentum)
+
+    def loss(self, module: nn.Module, numbers: Tensor) -> Tensor:
+        """On the training scenes of these numbers."""
+        batch = batch_of(self._train.scenes(numbers.tolist())).to(self._device)
+        futures, scores = module(batch)
+        return lanegcn_loss(futures, scores, batch.future, batch.seen)
+
+    def evaluate(self, model: Weights) -> dict[str, float]:
+        module = self._module()
+        load(module, model)
+        all_futures, all_scores, loss = [], [], 0.0
+        module.eval()
+        with torch.inference_mode():
+            for batch in self._validation_batches:
+                futures, scores = module(batch)
+                loss += float(lanegcn_loss(futures, scores, batch.future, batch.seen)) * len(batch.agents)
+                all_futures.append(futures[batch.agents].double().cpu().numpy())
+                all_scores.append(scores[batch.agents].double().cpu().numpy())
+        kpis = benchmark_scores(np.concatenate(all_futures), np.concatenate(all_scores), self._truth)
+        return {"loss": loss / len(self._validation)} | kpis
+
+    def predict(self, model: Weights, number: int) -> tuple[Any, Any]:
+        """Six futures (6, 30, 2) of a validation scene's agent, in the scene's frame, and their scores."""
+        module = self._module()
+        load(module, model)
+        module.eval()
+        with torch.inference_mode():
+            futures, scores = module(batch_of([self._validation[number]]).to(self._device))
+        return futures[0].cpu().numpy(), scores[0].cpu().numpy()
+
+    @cached_property
+    def _validation_batches(self) -> list[Batch]:
+        starts = range(0, len(self._validation), _VALIDATE_AT_ONCE)
+        parts = (range(first, min(first + _VALIDATE_AT_ONCE, len(self._validation))) for first in starts)
+        return [batch_of(self._validation.scenes(part)).to(self._device) for part in parts]
+
+    @cached_property
+    def _truth(self) -> Any:
+        return np.concatenate([batch.future[batch.agents].double().cpu().numpy() for batch in self._validation_batches])
+
+    def _module(self) -> LaneGCN:
+        """This thread's."""
+        if not hasattr(self._own, "module"):
+            self._own.module = LaneGCN(self._width).to(self._device)
+        return self._own.module
+
+
+def trajectory_task(
+    options: TrajectoryOptions,
+    data: Path | None = None,
+    loss_scale: str = "sample",  # noqa: ARG001
+    backend: str = "auto",
+    device: str = "cpu",
+    progress: Callable[[int], None] = lambda _: None,
+) -> TrajectoryTask:
+    """The task with these options, on Argoverse's files if given."""
+    if backend not in ("auto", "torch"):
+        raise InputError(f"--backend must be auto or torch for trajectories, got {backend!r}")
+    parts: tuple[Source, Source]
+    if data is None:
+        first = options.training_samples
+        parts = Town(options.data_seed, 0, first), Town(options.data_seed, first, options.validation_samples)
+        record: dict[str, Any] = {"data": "generated town", "data_seed": options.data_seed}
+    else:
+        parts, record = argoverse_sources(data), {"data": data.name}
+    record["fingerprint"] = " ".join(part.identity for part in parts)
+    done = [0, len(parts[0])]
+    stores = [
+        open_store(part, cache_folder(), progress=lambda made, before=before: progress(before + made))  # type: ignore[misc]
+        for part, before in zip(parts, done, strict=True)
+    ]
+    return TrajectoryTask(stores[0], stores[1], options.width, device, record)
