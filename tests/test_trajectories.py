@@ -1,6 +1,7 @@
 """LaneGCN and what it reads: equal to the plain way of writing it, and blind to what must not matter."""
 
 import json
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,6 +22,8 @@ from mobfl.tasks.trajectories.scenes import MANOEUVRES, Scene, manoeuvre, scene_
 from mobfl.tasks.trajectories.scores import benchmark_scores
 from mobfl.tasks.trajectories.store import open_store
 from mobfl.tasks.trajectories.sums import Pairs, Table, neighbour_sum
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
 # A small world: a road of three lanes one after the other with a parallel one to its left, and a curve to the left.
 
@@ -274,6 +277,24 @@ def test_its_gradients_are_finite_and_reach_every_parameter(graph: LaneGraph) ->
         assert parameter.grad.abs().sum() > 0, name
 
 
+def test_it_is_the_plain_port_computed_faster(graph: LaneGraph) -> None:
+    """Outputs and all gradients against LaneGCN with loops over scenes and PyTorch's own indexing."""
+    from plain_lanegcn import plain_forward
+
+    scenes = [scene(graph, 1), scene(graph, 2, actors=1), scene(graph, 3)]
+    torch.manual_seed(3)
+    model, batch = LaneGCN(16), batch_of(scenes)
+    gradients = []
+    for futures, scores in (model(batch), plain_forward(model, scenes)):
+        model.zero_grad()
+        (lanegcn_loss(futures, scores, batch.future, batch.seen) + scores.square().sum()).backward()
+        gradients.append([p.grad.clone() for p in model.parameters() if p.grad is not None])
+    for ours, plain in zip(*gradients, strict=True):
+        assert torch.allclose(ours, plain, atol=1e-3 * float(plain.abs().max()) + 1e-5)
+    for ours, plain in zip(model(batch), plain_forward(model, scenes), strict=True):
+        assert torch.allclose(ours, plain, atol=1e-4)
+
+
 def test_the_context_applied_in_parts_is_the_context_applied_at_once(graph: LaneGraph) -> None:
     """Attention against its plain form: concatenated features of every pair through one matrix."""
     from torch.nn import functional
@@ -442,3 +463,88 @@ def test_a_vehicle_may_hold_one_citys_samples_only() -> None:
         InputError, match=r"training.split must be one of random, place, dirichlet for this task, got 'city'"
     ):
         check_samples(Pool(np.zeros(300, int), np.zeros(300)), training)
+
+
+# The command ----------------------------------------------------------------------------------------------------------
+
+
+def test_train_trajectories_on_the_command_line(tmp_path: Path) -> None:
+    import os
+    import subprocess
+
+    command = [
+        sys.executable, "-m", "mobfl", "train", "trajectories", "thesis", "--plan", "2,12", "--option", "width=8",
+        "--option", "training_samples=60", "--option", "validation_samples=12", "--set", "training.duration_s=36",
+        "--set", "training.samples_per_vehicle=20", "--set", "training.batch_size=8", "--set", "training.split=manoeuvre",
+    ]  # fmt: skip
+    environment = os.environ | {"MOBFL_CACHE": str(tmp_path / "cache")}
+    for name, more in (
+        ("a", ["--workers", "1", "--scenes", "scenes.svg", "--plot", "curve.svg"]),
+        ("b", ["--workers", "2"]),
+    ):
+        done = subprocess.run(
+            [*command, "--out", name, *more], cwd=tmp_path, env=environment, capture_output=True, text=True
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "constant" in done.stdout
+    for file in ("run.json", "rounds.parquet", "best.safetensors", "last.safetensors"):
+        assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes(), file
+    assert json.loads((tmp_path / "a" / "run.json").read_text())["data"]["damaged_sequences"] == 0
+    drawn = (tmp_path / "scenes.svg").read_text()
+    assert all(text in drawn for text in ("best 1: min_ade_6", "worst 3: min_ade_6", "m ahead of the agent", "truth"))
+    assert "virtual time (s)" in (tmp_path / "curve.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["--option", "width=30"], "--option width must be a multiple of 4, got 30"),
+        (["--backend", "fused"], "--backend must be auto or torch for trajectories, got 'fused'"),
+        (["--data", "nowhere"], "--data nowhere must be a folder with train and val: there is none"),
+        (["--set", "training.split=town"], "training.split must be one of"),
+        (["--scenes", "x.txt"], "--scenes must end in one of"),
+    ],
+)
+def test_wrong_choices_get_one_line(tmp_path: Path, arguments: list[str], line: str) -> None:
+    import os
+    import subprocess
+
+    small = ["--option", "training_samples=4", "--option", "validation_samples=2"] if "--data" not in arguments else []
+    command = [
+        sys.executable,
+        "-m",
+        "mobfl",
+        "train",
+        "trajectories",
+        "--plan",
+        "2,12",
+        *small,
+        "--out",
+        "run",
+        *arguments,
+    ]
+    environment = os.environ | {"MOBFL_CACHE": str(tmp_path / "cache")}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert line in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_folders_of_argoverse(tmp_path: Path) -> None:
+    from mobfl.tasks.trajectories.sources import Argoverse1, argoverse_sources
+
+    with pytest.raises(InputError, match="must hold the folders train and val, got no train"):
+        argoverse_sources(tmp_path)
+    for part, count in (("train", 3), ("val", 2)):
+        (tmp_path / part / "data").mkdir(parents=True)
+        for number in range(count):
+            (tmp_path / part / "data" / f"{number}.csv").write_text("TIMESTAMP,TRACK_ID,OBJECT_TYPE,X,Y,CITY_NAME\n")
+    train, validation = argoverse_sources(tmp_path)
+    assert isinstance(train, Argoverse1)
+    assert (len(train), len(validation)) == (3, 2)
+    before = train.identity
+    (tmp_path / "train" / "data" / "1.csv").write_text("changed")
+    assert argoverse_sources(tmp_path)[0].identity != before
+    with pytest.raises(InputError, match=r"1\.csv"):
+        train.read(1)

@@ -1,7 +1,7 @@
 """Figures for print: legible in greyscale, units on every axis. Needs the extra `figures`."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import resources
 from pathlib import Path
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from mobfl.history import History
     from mobfl.simulation import Simulation
+    from mobfl.tasks.trajectories.task import Forecast
 
 _FORMATS = (".png", ".pdf", ".svg")
 _SIZE_IN = (7.2, 3.2)  # two columns of a paper
@@ -53,9 +55,74 @@ def draw_simulation(result: "Simulation", file: Path) -> None:
         axes.legend(loc="upper right")
 
 
-def check_plot_file(file: Path) -> None:
+def draw_history(history: "History", file: Path) -> None:
+    """Draws the loss with L_min, and a KPI, over virtual time."""
+    kpi = list(history.kpis)[-1 if all(history.kpis.values()) else 0]
+    times = np.append(0.0, history.columns["end_s"])
+    with _figure(file, _SIZE_IN) as figure:
+        left, right = figure.subplots(1, 2)
+        losses = np.append(history.initial["loss"], history.columns["loss"])
+        left.step(times, losses, where="post", color="0.6", linewidth=0.8, label="loss")
+        left.step(times, np.fmin.accumulate(losses), where="post", color="black", label="least so far, L_min")
+        left.set(ylabel="validation loss")
+        left.set_title("(a) loss")
+        left.legend()
+        values = np.append(history.initial[kpi], history.columns[kpi])
+        right.step(times, values, where="post", color="black", linewidth=0.8)
+        right.set(ylabel=kpi + (" (m)" if kpi.startswith(("min_ade", "min_fde")) else ""))
+        right.set_title(f"(b) {kpi}")
+        for axes in (left, right):
+            axes.set(xlabel="virtual time (s)", xlim=(0, times[-1]))
+
+
+def draw_forecasts(forecasts: "Sequence[Forecast]", file: Path, each: int = 3) -> None:
+    """Draws the scenes that were predicted best and worst: lanes, history, six futures and the truth."""
+    order = sorted(forecasts, key=lambda forecast: forecast.min_ade_m)
+    each = min(each, max(len(order) // 2, 1))
+    with _figure(file, (7.2, 5.4)) as figure:
+        grid = figure.subplots(2, each, squeeze=False)
+        for row, (name, chosen) in enumerate((("best", order[:each]), ("worst", order[-each:][::-1]))):
+            for column, forecast in enumerate(chosen):
+                _draw_forecast(grid[row][column], forecast)
+                title = f"{name} {column + 1}: min_ade_6 {forecast.min_ade_m:.2f} m"
+                grid[row][column].set_title(title, fontsize=8)
+        handles, labels = grid[0][0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=5)
+
+
+def _draw_forecast(axes: "Axes", forecast: "Forecast") -> None:
+    scene, ends = forecast.scene, forecast.scene.directions / 2
+    lanes = np.stack([scene.nodes - ends, scene.nodes + ends, np.full_like(ends, np.nan)], axis=1).reshape(-1, 2)
+    axes.plot(*lanes.T, color="0.82", linewidth=1.0, label="lanes", zorder=1)
+    axes.plot(*scene.actors[1:].T, "s", color="0.55", markersize=3, label="others", zorder=2)
+    steps = scene.steps[0, :, :2].astype(float)
+    history = np.cumsum(steps, axis=0) - steps.sum(axis=0)
+    axes.plot(*history[scene.steps[0, :, 2] > 0].T, color="black", linewidth=2.2, label="history", zorder=4)
+    for k in np.argsort(forecast.scores):
+        label = "predictions" if k == np.argmax(forecast.scores) else None
+        way = np.concatenate([np.zeros((1, 2)), forecast.futures[k]])
+        axes.plot(*way.T, color="#b5651d", linewidth=1.0, linestyle="dashed", label=label, zorder=3)
+        axes.plot(*forecast.futures[k, -1], "x", color="#b5651d", markersize=4, zorder=3)
+    truth = scene.future[0][scene.seen[0]]
+    axes.plot(*truth.T, color="#0b4f8a", linewidth=1.8, label="truth", zorder=5)
+    axes.plot(*truth[-1], "o", color="#0b4f8a", markersize=4, zorder=5)
+    _frame_forecast(axes, np.concatenate([history, truth, forecast.futures.reshape(-1, 2)]))
+
+
+def _frame_forecast(axes: "Axes", points: Any) -> None:
+    """A square around what matters, its sides in m."""
+    low, high = points.min(axis=0), points.max(axis=0)
+    middle, half = (low + high) / 2, max(0.6 * float((high - low).max()), 12.0)
+    axes.set(xlim=(middle[0] - half, middle[0] + half), ylim=(middle[1] - half, middle[1] + half), aspect="equal")
+    axes.set(xlabel="m ahead of the agent", ylabel="m to its left")
+    axes.tick_params(labelsize=7)
+    axes.xaxis.label.set_fontsize(7)
+    axes.yaxis.label.set_fontsize(7)
+
+
+def check_plot_file(file: Path, option: str = "--plot") -> None:
     if file.suffix.lower() not in _FORMATS:
-        raise InputError(f"--plot must end in one of {', '.join(_FORMATS)}, got {str(file)!r}")
+        raise InputError(f"{option} must end in one of {', '.join(_FORMATS)}, got {str(file)!r}")
 
 
 @contextmanager

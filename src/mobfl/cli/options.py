@@ -44,11 +44,11 @@ def load(scenario: str, settings: tuple[str, ...]) -> Scenario:
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 
 
-def _plot_file(_: click.Context, __: click.Parameter, file: Path | None) -> Path | None:
+def _plot_file(_: click.Context, parameter: click.Parameter, file: Path | None) -> Path | None:
     if file is not None:
         from mobfl.figures import check_plot_file
 
-        check_plot_file(file)
+        check_plot_file(file, parameter.opts[0])
     return file
 
 
@@ -58,6 +58,13 @@ plot_option = click.option(
     metavar="FILE",
     callback=_plot_file,
     help="Draw a PNG, PDF or SVG.",
+)
+scenes_option = click.option(
+    "--scenes",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    callback=_plot_file,
+    help="Draw what was predicted best and worst (trajectories).",
 )
 seed_option = click.option("--seed", default=0, show_default=True, help="The same seed draws the same numbers.")
 section_option = click.option(

@@ -18,7 +18,9 @@ from mobfl.cli.options import (
     load,
     need,
     parse_plan,
+    plot_option,
     read_trace,
+    scenes_option,
     section_option,
     seed_option,
     takes_scenario,
@@ -31,7 +33,7 @@ from mobfl.plans import Plan
 from mobfl.scenario import parse_setting
 
 if TYPE_CHECKING:
-    from mobfl.history import Row
+    from mobfl.history import History, Row
 
 
 @click.command()
@@ -51,6 +53,8 @@ if TYPE_CHECKING:
 @click.option("--resume", is_flag=True, help="Go on with the run in --out.")
 @click.option("--out", type=click.Path(path_type=Path), required=True, metavar="RUN", help="The run's folder.")
 @json_option
+@plot_option
+@scenes_option
 @click.pass_context
 def train(
     context: click.Context,
@@ -71,8 +75,10 @@ def train(
     resume: bool,
     out: Path,
     as_json: bool,
+    plot: Path | None,
+    scenes: Path | None,
 ) -> None:
-    """Train TASK (beams) with the vehicles that pass, and write the run into a folder.
+    """Train TASK (beams or trajectories) with the vehicles that pass, and write the run into a folder.
 
     Without --data the samples are generated. The run can be interrupted at any time; the same command with --resume
     goes on, to the same bytes.
@@ -99,9 +105,12 @@ def train(
         made = build_task(task, chosen, _found(data), road.training.loss_scale, backend, device, progress)
     for name, _ in goals:
         check_target(name, made.kpis)
+    if scenes is not None and not hasattr(made, "forecasts"):
+        raise InputError(f"--scenes draws what trajectories predicts, got the task {task}")
     job = Job(made, road, plan, seed, crossings, None if trace is None else trace.name)
     with _following(check_job(job), made.kpis) as follow:
         history = run(job, out, resume=resume, workers=cores, checkpoint_s=checkpoint_s, progress=follow)
+    _draw(made, history, out, plot, scenes)
     if as_json:
         from mobfl.run_folder import read_run
 
@@ -109,6 +118,18 @@ def train(
         click.echo(json.dumps({**read_run(out)["results"], "time_to_s": times}, indent=2))
     else:
         print_training(console(), history, made.baselines, goals, out)
+
+
+def _draw(task: Any, history: "History", out: Path, plot: Path | None, scenes: Path | None) -> None:
+    if plot is not None:
+        from mobfl.figures import draw_history
+
+        draw_history(history, plot)
+    if scenes is not None:
+        from mobfl.figures import draw_forecasts
+        from mobfl.run_folder import BEST, read_model
+
+        draw_forecasts(task.forecasts(read_model(out / BEST, task.initial_weights(0)).weights), scenes)
 
 
 def _found(data: Path | None) -> Path | None:

@@ -167,8 +167,9 @@ class Attentions(nn.Module):
         self.layers = nn.ModuleList(Attention(width) for _ in range(_ATTENTION_LAYERS))
 
     def forward(self, lookers: Tensor, at: Tensor, seen: Tensor, seen_at: Tensor, pairs: Pairs) -> Tensor:
+        at_each_other = seen is lookers  # then a layer sees what the one before has made of them
         for layer in self.layers:
-            lookers = layer(lookers, at, seen, seen_at, pairs)
+            lookers = layer(lookers, at, lookers if at_each_other else seen, seen_at, pairs)
         return lookers
 
 

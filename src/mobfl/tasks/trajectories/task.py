@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,8 @@ from mobfl.tasks.trajectories.baselines import baseline_scores
 from mobfl.tasks.trajectories.batches import Batch, batch_of
 from mobfl.tasks.trajectories.lanegcn import LaneGCN
 from mobfl.tasks.trajectories.loss import lanegcn_loss
-from mobfl.tasks.trajectories.scores import KPIS, benchmark_scores
+from mobfl.tasks.trajectories.scenes import Scene
+from mobfl.tasks.trajectories.scores import KPIS, Floats, benchmark_scores
 from mobfl.tasks.trajectories.sources import Town, argoverse_sources
 from mobfl.tasks.trajectories.store import SceneStore, Source, open_store
 
@@ -37,6 +39,19 @@ class TrajectoryOptions(Table):
     training_samples: Count = 2000  # these three are the generated town's
     validation_samples: Count = 400
     data_seed: int = Field(0, ge=0)
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What was predicted of a scene's agent, in the scene's frame: six futures (6, 30, 2) and their scores."""
+
+    scene: Scene
+    futures: Floats
+    scores: Floats
+
+    @property
+    def min_ade_m(self) -> float:
+        return benchmark_scores(self.futures[None], self.scores[None], self.scene.future[:1].astype(float))["min_ade_6"]
 
 
 class TrajectoryTask:
@@ -86,27 +101,27 @@ class TrajectoryTask:
         return lanegcn_loss(futures, scores, batch.future, batch.seen)
 
     def evaluate(self, model: Weights) -> dict[str, float]:
+        futures, scores, loss = self._forecast(model)
+        return {"loss": loss} | benchmark_scores(futures, scores, self._truth)
+
+    def forecasts(self, model: Weights) -> list[Forecast]:
+        """Of the validation scenes' agents, in the order of the store."""
+        futures, scores, _ = self._forecast(model)
+        return [Forecast(self._validation[k], futures[k], scores[k]) for k in range(len(futures))]
+
+    def _forecast(self, model: Weights) -> tuple[Floats, Floats, float]:
+        """The agents' futures (S, 6, 30, 2) and their scores (S, 6), and the mean loss."""
         module = self._module()
         load(module, model)
-        all_futures, all_scores, loss = [], [], 0.0
         module.eval()
+        all_futures, all_scores, loss = [], [], 0.0
         with torch.inference_mode():
             for batch in self._validation_batches:
                 futures, scores = module(batch)
                 loss += float(lanegcn_loss(futures, scores, batch.future, batch.seen)) * len(batch.agents)
                 all_futures.append(futures[batch.agents].double().cpu().numpy())
                 all_scores.append(scores[batch.agents].double().cpu().numpy())
-        kpis = benchmark_scores(np.concatenate(all_futures), np.concatenate(all_scores), self._truth)
-        return {"loss": loss / len(self._validation)} | kpis
-
-    def predict(self, model: Weights, number: int) -> tuple[Any, Any]:
-        """Six futures (6, 30, 2) of a validation scene's agent, in the scene's frame, and their scores."""
-        module = self._module()
-        load(module, model)
-        module.eval()
-        with torch.inference_mode():
-            futures, scores = module(batch_of([self._validation[number]]).to(self._device))
-        return futures[0].cpu().numpy(), scores[0].cpu().numpy()
+        return np.concatenate(all_futures), np.concatenate(all_scores), loss / len(self._validation)
 
     @cached_property
     def _validation_batches(self) -> list[Batch]:
@@ -115,7 +130,7 @@ class TrajectoryTask:
         return [batch_of(self._validation.scenes(part)).to(self._device) for part in parts]
 
     @cached_property
-    def _truth(self) -> Any:
+    def _truth(self) -> Floats:
         return np.concatenate([batch.future[batch.agents].double().cpu().numpy() for batch in self._validation_batches])
 
     def _module(self) -> LaneGCN:

@@ -1,0 +1,106 @@
+"""How fast LaneGCN trains and how fast Argoverse is prepared, against straightforward ways of doing it.
+
+    python benchmarks/trajectories.py ARGOVERSE_FOLDER
+
+Ratios are medians over alternating runs in this one process, one thread each, with their range. Training: steps of
+64 scenes at widths 16 and 32, with batching, forward and backward pass and the SGD step, against
+`plain_lanegcn.py` with the same parameters. Preparation: a sequence from its CSV to a scene with all its relations
+and pairs, against pandas reading the same CSV and putting its rows into tracks one by one, which is only the first
+part of it. Without an argument, training on the generated town.
+"""
+
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
+import torch
+from plain_lanegcn import plain_forward
+
+from mobfl.cache import cache_folder
+from mobfl.learning.torch_steps import prepare_cpu
+from mobfl.tasks.trajectories.argoverse1 import sequence_files
+from mobfl.tasks.trajectories.batches import batch_of
+from mobfl.tasks.trajectories.lanegcn import LaneGCN
+from mobfl.tasks.trajectories.loss import lanegcn_loss
+from mobfl.tasks.trajectories.scenes import Scene, scene_of
+from mobfl.tasks.trajectories.sources import Town, argoverse_sources
+from mobfl.tasks.trajectories.store import Source, open_store
+
+BATCH, REPEATS = 64, 5
+
+
+def ratio(peer: Callable[[], object], ours: Callable[[], object], repeats: int) -> str:
+    """How many times as long the peer takes."""
+    peer()
+    ours()
+    ratios = []
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        peer()
+        middle = time.perf_counter()
+        ours()
+        ratios.append((middle - begin) / (time.perf_counter() - middle))
+    return f"{statistics.median(ratios):.2f} [{min(ratios):.2f}, {max(ratios):.2f}]"
+
+
+def training(scenes: list[Scene], width: int) -> None:
+    torch.manual_seed(0)
+    model = LaneGCN(width)
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.01)
+
+    def step(plain: bool) -> None:
+        optimiser.zero_grad()
+        batch = batch_of(scenes)
+        futures, scores = plain_forward(model, scenes) if plain else model(batch)
+        lanegcn_loss(futures, scores, batch.future, batch.seen).backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+
+    found = ratio(lambda: step(True), lambda: step(False), REPEATS)
+    begin = time.perf_counter()
+    step(False)
+    spent = time.perf_counter() - begin
+    print(f"plain PyTorch / ours, training step of {BATCH} scenes, width {width}: {found}; ours {spent:.2f} s")
+
+
+def by_pandas(file: Path) -> dict[str, list[tuple[float, float, float]]]:
+    tracks: dict[str, list[tuple[float, float, float]]] = {}
+    for _, row in pd.read_csv(file).iterrows():
+        tracks.setdefault(row["TRACK_ID"], []).append((row["TIMESTAMP"], row["X"], row["Y"]))
+    return tracks
+
+
+def preparation(source: Source, files: list[Path]) -> None:
+    some = range(0, len(files), len(files) // 40)
+
+    def ours() -> None:
+        for number in some:
+            scene_of(*source.read(number))
+
+    found = ratio(lambda: [by_pandas(files[number]) for number in some], ours, REPEATS)
+    print(f"pandas row by row, reading alone / ours, from the CSV to the scene ({len(some)} sequences): {found}")
+
+
+def main() -> None:
+    prepare_cpu()
+    if len(sys.argv) > 1:
+        folder = Path(sys.argv[1])
+        _, source = argoverse_sources(folder)
+        preparation(source, sequence_files(folder / "val"))
+    else:
+        source = Town(0, 0, 128)
+    store = open_store(source, cache_folder())
+    scenes = store.scenes(np.arange(BATCH))
+    print(
+        f"{np.mean([len(scene.nodes) for scene in scenes]):.0f} nodes and"
+        f" {np.mean([len(scene.actors) for scene in scenes]):.1f} actors per scene"
+    )
+    for width in (16, 32):
+        training(scenes, width)
+
+
+if __name__ == "__main__":
+    main()
