@@ -1,5 +1,6 @@
 """Beam selection: samples from every source, loss and KPI, and what is said of bad data."""
 
+import gzip
 import json
 import os
 import subprocess
@@ -162,6 +163,34 @@ def test_the_organisers_folder(tmp_path: Path) -> None:
         file.unlink()
     seen, _ = read_raymobtime(tmp_path, "one-hot")
     assert seen.places.tolist() == [429.0 + 1.25 * 10 * k for k in range(10)]  # where the grid shows the receiver
+
+
+def test_the_organisers_table_of_receivers_gives_the_places(tmp_path: Path) -> None:
+    organisers(tmp_path)
+    for file in tmp_path.rglob("coord_*.npz"):
+        file.unlink()
+    rows = ["Val,EpisodeID,SceneID,VehicleArrayID,VehicleName,x,y,z,rays,LOS"]
+    for k in range(20):
+        rows += [f"V,{k},0,0,flow1.{k},750.5,{500.25 + k},1.59,25,LOS=1", f"I,{k},0,1,flow2.{k},1.0,2.0,1.59,0,LOS=0"]
+    table = tmp_path / "CoordVehiclesRxPerScene_s008.csv.gz"
+    table.write_bytes(gzip.compress("\n".join(rows).encode()))
+    train, validation = read_raymobtime(tmp_path, "auto")
+    assert train.places.tolist() == [500.25 + k for k in range(10)]
+    assert validation.places.tolist() == [510.25 + k for k in range(10)]
+    table.write_bytes(gzip.compress("\n".join(rows[:-4]).encode()))
+    with pytest.raises(InputError, match=r"must have as many rows with Val = V as samples \(10 \+ 10\), got 18"):
+        read_raymobtime(tmp_path, "auto")
+    for content in (b"", b"not gzip", gzip.compress(b"Val,y\nV,north\n"), gzip.compress(b"a,b\n1,2\n")):
+        table.write_bytes(content)
+        with pytest.raises(InputError, match="CoordVehiclesRxPerScene"):
+            read_raymobtime(tmp_path, "auto")
+
+
+@pytest.mark.skipif(not S010.exists(), reason=f"the data set {S010} is not there")
+def test_the_real_table_of_receivers() -> None:
+    from mobfl.tasks.beams.raymobtime import _valid_receivers
+
+    assert len(_valid_receivers(S010.parent / "CoordVehiclesRxPerScene_s008.csv.gz")) == 9234 + 1960
 
 
 def test_an_archive_is_split_in_the_order_of_its_scenes(tmp_path: Path) -> None:

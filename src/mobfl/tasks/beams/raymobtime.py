@@ -1,11 +1,16 @@
 """Reads Raymobtime's beam-selection data: the organisers' folder (s008), or one archive of a whole set (s010).
 
 The organisers' layout is lidar_{train,validation}.npz (`input`), beams_output_{train,validation}.npz
-(`output_classification`, amplitudes) and, if there, coord_{train,validation}.npz (`coordinates`), at any depth of the
-folder. The archive holds LIDAR, Y (one-hot) and POS of all samples in the order of their scenes; its last fifth is
-kept for validation, for neighbouring rows share a scene.
+(`output_classification`, amplitudes) and, if there, coord_{train,validation}.npz (`coordinates`) or the table
+CoordVehiclesRxPerScene_*.csv, plain or gzipped, at any depth of the folder. The archive holds LIDAR, Y (one-hot) and
+POS of all samples in the order of their scenes; its last fifth is kept for validation, for neighbouring rows share a
+scene.
 """
 
+import csv
+import gzip
+import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +41,7 @@ def read_raymobtime(source: Path, targets: str) -> tuple[BeamSamples, BeamSample
         archives = sorted(source.rglob("lidar_train.npz"))
         if archives:
             train, validation = (_organisers(source, part, targets) for part in ("train", "validation"))
-            return train, validation
+            return _with_table(source, train, validation)
         archives = sorted(source.glob("*.npz"))
         if len(archives) != 1:
             raise InputError(
@@ -63,6 +68,30 @@ def _organisers(folder: Path, part: str, targets: str) -> BeamSamples:
         _same_length(lidar, len(grids), coordinates[0], len(positions))
         places = _places(coordinates[0], "coordinates", positions)
     return BeamSamples(grids, targets_of(amplitudes, targets), places)
+
+
+def _with_table(folder: Path, train: BeamSamples, validation: BeamSamples) -> tuple[BeamSamples, BeamSamples]:
+    """With exact places from the table of receivers, if there is one: its valid rows are the samples in order."""
+    tables = sorted(folder.rglob("CoordVehiclesRxPerScene_*.csv*"))
+    if not tables or any(folder.rglob("coord_train.npz")):
+        return train, validation
+    places = _valid_receivers(tables[0])
+    if len(places) != len(train) + len(validation):
+        samples = f"{len(train)} + {len(validation)}"
+        raise InputError(f"{tables[0]}: must have as many rows with Val = V as samples ({samples}), got {len(places)}")
+    return replace(train, places=places[: len(train)]), replace(validation, places=places[len(train) :])
+
+
+def _valid_receivers(table: Path) -> NDArray[np.float64]:
+    try:
+        with gzip.open(table, "rt") if table.suffix == ".gz" else table.open() as lines:
+            places = [float(row["y"]) for row in csv.DictReader(lines) if row["Val"] == "V"]
+    except (OSError, EOFError, ValueError, TypeError, KeyError, zlib.error, csv.Error) as error:
+        raise InputError(f"{table}: must be a table with Val and y, got {type(error).__name__} {error}") from None
+    found = np.array(places)
+    if not np.isfinite(found).all():
+        raise InputError(f"{table}: y must be finite, got something else in row {int(np.argmin(np.isfinite(found)))}")
+    return found
 
 
 def _archive(file: Path) -> tuple[BeamSamples, BeamSamples]:
