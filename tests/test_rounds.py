@@ -132,7 +132,7 @@ def test_a_policy_sees_its_whole_order_however_traffic_is_cut(paper: Scenario) -
 
 @pytest.mark.parametrize(("h", "t"), [(0, 1.0), (1, 0.0), (1, math.inf), (3, math.nan)])
 def test_meaningless_plans_are_refused(h: int, t: float) -> None:
-    with pytest.raises(InputError, match="plan must have H >= 1 and T > 0"):
+    with pytest.raises(InputError, match="plan must have a whole H >= 1 and T > 0"):
         FixedPlan(h, t)
 
 

@@ -43,10 +43,11 @@ class Order:
     rounds: int = 1
 
     def __post_init__(self) -> None:
-        whole = self.local_steps == int(self.local_steps)
-        if not (whole and self.local_steps >= 1 and 0 < self.round_s < np.inf and self.rounds >= 1):
-            got = f"{self.local_steps},{self.round_s:g} for {self.rounds} rounds"
-            raise InputError(f"plan must have a whole H >= 1 and T > 0, for at least one round, got {got}")
+        whole = float(self.local_steps).is_integer() and self.local_steps >= 1
+        if not (whole and 0 < self.round_s < np.inf):
+            raise InputError(f"plan must have a whole H >= 1 and T > 0, got {self.local_steps},{self.round_s:g}")
+        if self.rounds < 1:
+            raise InputError(f"an order must be for at least one round, got {self.rounds}")
 
 
 class Policy(Protocol):

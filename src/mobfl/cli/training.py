@@ -49,7 +49,9 @@ if TYPE_CHECKING:
 @click.option("--device", default="cpu", show_default=True, metavar="NAME", help="cpu or cuda.")
 @click.option("--workers", type=int, metavar="N", help="Threads; by default one per core. The result is the same.")
 @click.option("--target", "targets", metavar="KPI=VALUE", multiple=True, help="Tell when the loss or a KPI got there.")
-@click.option("--checkpoint", "checkpoint_s", default=30.0, show_default=True, metavar="S", help="Seconds between.")
+@click.option(
+    "--checkpoint", "checkpoint_s", default=30.0, show_default=True, metavar="S", help="Seconds between checkpoints."
+)
 @click.option("--resume", is_flag=True, help="Go on with the run in --out.")
 @click.option("--out", type=click.Path(path_type=Path), required=True, metavar="RUN", help="The run's folder.")
 @json_option
