@@ -1,9 +1,10 @@
-"""How good LaneGCN gets on Argoverse when trained centrally, within a given time on this machine.
+"""How good LaneGCN gets when trained centrally, within a given time on this machine.
 
-    python benchmarks/forecasts.py ARGOVERSE_FOLDER [--minutes 50] [--width 32] [--out MODEL.safetensors]
+    python benchmarks/forecasts.py [ARGOVERSE_FOLDER] [--minutes 50] [--width 32] [--out MODEL.safetensors]
 
-ARGOVERSE_FOLDER holds train, val and the maps. Adam, batches of 32, the step falling along a cosine to the end of
-the time; two threads. Every epoch prints the benchmark's figures on the validation scenes, beside constant velocity.
+ARGOVERSE_FOLDER holds train, val and the maps; without it, the generated town. Adam, batches of 32, the step falling
+along a cosine to the end of the time; two threads. Every epoch prints the benchmark's figures on the validation scenes,
+beside constant velocity.
 """
 
 import argparse
@@ -25,7 +26,7 @@ BATCH, RATE = 32, 1e-3
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("data", type=Path)
+    parser.add_argument("data", type=Path, nargs="?")
     parser.add_argument("--minutes", type=float, default=50.0)
     parser.add_argument("--width", type=int, default=32)
     parser.add_argument("--out", type=Path)
