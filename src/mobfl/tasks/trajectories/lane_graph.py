@@ -4,6 +4,7 @@ Built once per map. A scene takes the nodes around it, with the relations among 
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numba import njit
@@ -49,9 +50,23 @@ class LaneGraph:
 
     def around(self, centre: Floats, rotation: Floats, range_m: float) -> Integers:
         """The nodes of all lanes that reach into the square of ± range around a point, in a rotated frame."""
-        near = np.flatnonzero((np.abs(self.centres - centre) < 1.5 * range_m).all(axis=1))
-        inside = (np.abs((self.centres[near] - centre) @ rotation.T) <= range_m).all(axis=1)
-        return near[np.isin(self.lane[near], np.unique(self.lane[near[inside]]))]
+        starts, low, high = self._lanes
+        reach = 1.5 * range_m  # more than half the square's diagonal
+        near = np.flatnonzero((low <= centre + reach).all(axis=1) & (high >= centre - reach).all(axis=1))
+        counts = starts[near + 1] - starts[near]
+        if not counts.sum():
+            return np.empty(0, np.int64)
+        firsts = np.cumsum(counts) - counts
+        nodes = np.arange(counts.sum()) + np.repeat(starts[near] - firsts, counts)
+        inside = (np.abs((self.centres[nodes] - centre) @ rotation.T) <= range_m).all(axis=1)
+        return nodes[np.repeat(np.logical_or.reduceat(inside, firsts), counts)]
+
+    @cached_property
+    def _lanes(self) -> tuple[Integers, Floats, Floats]:
+        """Where each lane's nodes begin, and the least and the greatest of their coordinates."""
+        starts = np.append(np.flatnonzero(np.diff(self.lane, prepend=-1)), len(self.lane))
+        low, high = (each.reduceat(self.centres, starts[:-1], axis=0) for each in (np.minimum, np.maximum))
+        return starts, low, high
 
 
 def lane_graph(lanes: LaneMap) -> LaneGraph:

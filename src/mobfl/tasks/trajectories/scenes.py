@@ -97,7 +97,7 @@ def _displacements(observed: NDArray[np.float64]) -> Floats:
 
 def pairs_within(lookers: Floats, seen: Floats, range_m: float) -> Pairs:
     """Pairs at most so far apart, in the order of the lookers."""
-    square = ((lookers[:, None] - seen[None]) ** 2).sum(axis=2)
+    square = sum(np.subtract.outer(lookers[:, axis], seen[:, axis]) ** 2 for axis in (0, 1))
     return np.argwhere(square <= range_m**2).astype(np.int32)
 
 

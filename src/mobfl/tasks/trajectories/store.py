@@ -23,7 +23,7 @@ from mobfl.tasks.trajectories.lane_graph import LaneGraph, Relations
 from mobfl.tasks.trajectories.recordings import Recording
 from mobfl.tasks.trajectories.scenes import Scene, manoeuvre, scene_of
 
-_VERSION = 1  # of the format and of what scenes hold: raise it when either changes
+_VERSION = 2  # of the format and of what scenes hold: raise it when either changes
 _AT_ONCE = 64  # recordings in a part
 _INDEX = "index.json"
 
