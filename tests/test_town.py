@@ -5,9 +5,11 @@ import pytest
 
 from mobfl.errors import InputError
 from mobfl.rng import stream
-from mobfl.tasks.trajectories import town
+from mobfl.tasks.trajectories import town, town_driving
 from mobfl.tasks.trajectories.recordings import LEFT, OBSERVED, RIGHT, STEP_S, STEPS, YES
-from mobfl.tasks.trajectories.town import idm_acceleration, town_lanes, town_map, town_recordings, traffic
+from mobfl.tasks.trajectories.town import town_recordings, traffic
+from mobfl.tasks.trajectories.town_driving import idm_acceleration
+from mobfl.tasks.trajectories.town_map import town_lanes, town_map
 
 SEED = 5
 WIDTH_M = 1.9  # of a vehicle
@@ -113,7 +115,7 @@ def test_lanes_that_turn_say_so():
 
 def test_vehicles_hold_an_answer_for_every_fork_and_see_each_line_to_stop_at():
     lanes = town_lanes()
-    assert lanes["fork"].max() + 1 == town.VEHICLE["turns_off"].shape[0]
+    assert lanes["fork"].max() + 1 == town_driving.VEHICLE["turns_off"].shape[0]
     yields = lanes[lanes["yields"]]
     assert len(yields) == 4
     assert (yields["end_shared_m"] < yields["length_m"] - 2).all()
@@ -242,7 +244,7 @@ def lane_from(x_m, y_m):
 
 def car(lane, along_m, speed_mps, acceleration_mps2=1.8, wish_s=np.inf):
     """One that goes straight on at every fork."""
-    one = np.zeros((), town.VEHICLE)
+    one = np.zeros((), town_driving.VEHICLE)
     one["length_m"], one["headway_s"], one["acceleration_mps2"] = 4.5, 1.2, acceleration_mps2
     one["lane"], one["along_m"], one["speed_mps"], one["came_from"] = lane, along_m, speed_mps, -1
     one["desired_mps"], one["wish_s"] = 13.0, wish_s
@@ -250,7 +252,7 @@ def car(lane, along_m, speed_mps, acceleration_mps2=1.8, wish_s=np.inf):
 
 
 def drive(*cars, seconds, clock_s=0.0):
-    return town.Tracks(*town.drive(town_lanes(), np.array(cars), clock_s, 0, round(seconds / STEP_S)))
+    return town.Tracks(*town_driving.drive(town_lanes(), np.array(cars), clock_s, 0, round(seconds / STEP_S)))
 
 
 def test_acceleration_on_a_free_road_is_the_formula_s():

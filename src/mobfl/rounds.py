@@ -276,9 +276,7 @@ def _empty_rows(pairs: int) -> tuple[Any, ...]:
 
 
 @njit(cache=True)
-def _run_rounds(  # type: ignore[no-untyped-def]
-    starts, t, delays, number, there, vehicles, counts, rows
-):
+def _run_rounds(starts, t, delays, number, there, vehicles, counts, rows):
     """Runs the rounds; vehicles before `there` are on the section, the others enter in order.
 
     Returns who is still there after the last round, and how many rows were written.

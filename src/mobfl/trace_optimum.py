@@ -115,7 +115,7 @@ def _best_round(trace: Trace, road: Conditions, local_steps: int, floor: float) 
 
 
 @njit(cache=True)
-def _empty_and_uploads(starts, t, enter, leave, least_s, scale_s, share):  # type: ignore[no-untyped-def]
+def _empty_and_uploads(starts, t, enter, leave, least_s, scale_s, share):
     """The chance of no upload and the mean number of uploads, averaged over rounds that begin at `starts`."""
     empty = uploads = 0.0
     active = np.empty(len(enter), np.int64)  # who may still be there; those gone are dropped on the way

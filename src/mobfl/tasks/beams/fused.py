@@ -107,9 +107,7 @@ def workspace(batch_size: int, stacked: int = 1) -> Workspace:
 
 
 @_entry
-def local_sgd(  # type: ignore[no-untyped-def]
-    parameters, running, grids, targets, batches, learning_rate, momentum, loss_weight, work
-):
+def local_sgd(parameters, running, grids, targets, batches, learning_rate, momentum, loss_weight, work):
     """Takes one SGD step (Eq. 1) per row of `batches`, which names samples; changes parameters and running moments.
 
     `running` is batch norm's (2, block, channel) running means and variances. The loss is `loss_weight` times the
@@ -129,7 +127,7 @@ def local_sgd(  # type: ignore[no-untyped-def]
 
 
 @_entry
-def predict(parameters, running, grids, work, outputs):  # type: ignore[no-untyped-def]
+def predict(parameters, running, grids, work, outputs):
     """Fills the outputs (sample, class), batch norm using the running moments."""
     norms = _norms(parameters)
     for block in range(BLOCKS):
@@ -154,7 +152,7 @@ def predict(parameters, running, grids, work, outputs):  # type: ignore[no-untyp
 
 
 @_kernel
-def _convolution(parameters, block):  # type: ignore[no-untyped-def]
+def _convolution(parameters, block):
     """A block's weights as (input, output, tap), and its bias."""
     start, inputs = STARTS[block], INPUTS[block]
     end = start + CHANNELS * inputs * 9
@@ -163,20 +161,20 @@ def _convolution(parameters, block):  # type: ignore[no-untyped-def]
 
 
 @_kernel
-def _norm_weights(parameters, block):  # type: ignore[no-untyped-def]
+def _norm_weights(parameters, block):
     """A block's batch norm weight and bias and its PReLU's leak, (3, channel)."""
     end = STARTS[block + 1]
     return parameters[end - 3 * CHANNELS : end].reshape((3, CHANNELS))
 
 
 @_kernel
-def _dense_weights(parameters):  # type: ignore[no-untyped-def]
+def _dense_weights(parameters):
     hidden = parameters[HIDDEN_WEIGHTS:HIDDEN_BIAS].reshape((HIDDEN, FEATURES))
     return hidden, parameters[OUTPUT_WEIGHTS:OUTPUT_BIAS].reshape((CLASSES, HIDDEN))
 
 
 @_kernel
-def _norms(parameters):  # type: ignore[no-untyped-def]
+def _norms(parameters):
     leak = np.empty((BLOCKS, CHANNELS), np.float32)
     for block in range(BLOCKS):
         leak[block] = _norm_weights(parameters, block)[2]
@@ -185,7 +183,7 @@ def _norms(parameters):  # type: ignore[no-untyped-def]
 
 
 @_kernel
-def _set_norms(norms, block, means, variances, weights):  # type: ignore[no-untyped-def]
+def _set_norms(norms, block, means, variances, weights):
     for c in range(CHANNELS):
         norms.mean[block, c] = means[c]
         norms.inverse_sd[block, c] = 1.0 / np.sqrt(variances[c] + BATCH_NORM_EPS)
@@ -197,7 +195,7 @@ def _set_norms(norms, block, means, variances, weights):  # type: ignore[no-unty
 
 
 @_kernel
-def _tap(phases, t, stride, pitch, n):  # type: ignore[no-untyped-def]
+def _tap(phases, t, stride, pitch, n):
     """What tap t = 3·row + column of a convolution reads."""
     row, column = t // 3, t % 3
     start = row // stride[0] * pitch + column // stride[1]
@@ -205,7 +203,7 @@ def _tap(phases, t, stride, pitch, n):  # type: ignore[no-untyped-def]
 
 
 @_kernel
-def _taps(phases, stride, pitch, n):  # type: ignore[no-untyped-def]
+def _taps(phases, stride, pitch, n):
     return (
         _tap(phases, 0, stride, pitch, n),
         _tap(phases, 1, stride, pitch, n),
@@ -220,14 +218,14 @@ def _taps(phases, stride, pitch, n):  # type: ignore[no-untyped-def]
 
 
 @_kernel
-def _rows(maps, start, n):  # type: ignore[no-untyped-def]
+def _rows(maps, start, n):
     """The channels' maps one by one: a slice of the array as a whole would not be known to be contiguous."""
     end = start + n
     return maps[0, start:end], maps[1, start:end], maps[2, start:end], maps[3, start:end], maps[4, start:end]
 
 
 @_kernel
-def _add_taps(out, x, weights):  # type: ignore[no-untyped-def]
+def _add_taps(out, x, weights):
     """Adds nine maps to five, weighted by the taps of each: 45 products of numbers that stay in registers."""
     o0, o1, o2, o3, o4 = out
     x0, x1, x2, x3, x4, x5, x6, x7, x8 = x
@@ -242,7 +240,7 @@ def _add_taps(out, x, weights):  # type: ignore[no-untyped-def]
 
 
 @_kernel
-def _convolve(phases, weights, bias, stride, size, out):  # type: ignore[no-untyped-def]
+def _convolve(phases, weights, bias, stride, size, out):
     """The convolution over all input channels, of which there are as many as `weights`."""
     pitch, n = size[1] + 2, size[0] * (size[1] + 2)
     for q in range(CHANNELS):
@@ -253,7 +251,7 @@ def _convolve(phases, weights, bias, stride, size, out):  # type: ignore[no-unty
 
 
 @_kernel
-def _clear_gaps(maps, size):  # type: ignore[no-untyped-def]
+def _clear_gaps(maps, size):
     height, width = size
     for c in range(CHANNELS):
         for gap in range(width, height * (width + 2), width + 2):
@@ -261,7 +259,7 @@ def _clear_gaps(maps, size):  # type: ignore[no-untyped-def]
 
 
 @_kernel
-def _add_products(x0, x1, x2, d, sums):  # type: ignore[no-untyped-def]
+def _add_products(x0, x1, x2, d, sums):
     """Adds to sums (output, tap) the products of three taps' maps with the five outputs' gradients."""
     d0, d1, d2, d3, d4 = d
     a0 = a1 = a2 = b0 = b1 = b2 = c0 = c1 = c2 = e0 = e1 = e2 = f0 = f1 = f2 = _ZERO
@@ -279,7 +277,7 @@ def _add_products(x0, x1, x2, d, sums):  # type: ignore[no-untyped-def]
 
 
 @_kernel
-def _add_weight_slopes(phases, d, stride, pitch, slopes):  # type: ignore[no-untyped-def]
+def _add_weight_slopes(phases, d, stride, pitch, slopes):
     """Adds one sample's gradient of the weights, (input, output, tap), given the output's."""
     for c in range(len(slopes)):
         x = _taps(phases[c], stride, pitch, len(d[0]))
@@ -289,7 +287,7 @@ def _add_weight_slopes(phases, d, stride, pitch, slopes):  # type: ignore[no-unt
 
 
 @_kernel
-def _pad(d, size, stride, padded):  # type: ignore[no-untyped-def]
+def _pad(d, size, stride, padded):
     """Writes a strided convolution's output gradient at its input's resolution, zeros between."""
     height, width = size
     pitch = width * stride[1] + 2
@@ -301,12 +299,12 @@ def _pad(d, size, stride, padded):  # type: ignore[no-untyped-def]
 
 
 @_kernel
-def _one_phase(maps):  # type: ignore[no-untyped-def]
+def _one_phase(maps):
     return maps.reshape((CHANNELS, 1, maps.shape[1]))
 
 
 @_kernel
-def _turned(weights):  # type: ignore[no-untyped-def]
+def _turned(weights):
     """The weights that carry a gradient back: outputs become inputs, and the taps are read from the other end."""
     turned = np.empty((CHANNELS, CHANNELS, 9), np.float32)
     for c in range(len(weights)):
@@ -318,7 +316,7 @@ def _turned(weights):  # type: ignore[no-untyped-def]
 
 
 @_kernel
-def _forward(grids, batch, parameters, running, work):  # type: ignore[no-untyped-def]
+def _forward(grids, batch, parameters, running, work):
     """All blocks over a batch, with the batch's own moments, which also move the running ones."""
     norms = _norms(parameters)
     for block in range(BLOCKS):
@@ -344,13 +342,13 @@ def _forward(grids, batch, parameters, running, work):  # type: ignore[no-untype
 
 
 @_kernel
-def _stride_of(size):  # type: ignore[no-untyped-def]
+def _stride_of(size):
     """How far stacked maps of this size are apart: their rows and two of padding."""
     return (size[0] + 2) * (size[1] + 2)
 
 
 @_kernel
-def _write_input(block, grid, work, n, level, norms):  # type: ignore[no-untyped-def]
+def _write_input(block, grid, work, n, level, norms):
     """Sample n's input of a block where its convolution reads it: the grid, or the block before, activated.
 
     `level` counts the samples stacked above it.
@@ -370,7 +368,7 @@ def _write_input(block, grid, work, n, level, norms):  # type: ignore[no-untyped
 
 
 @_kernel
-def _write_grid(grid, out):  # type: ignore[no-untyped-def]
+def _write_grid(grid, out):
     height, width = grid.shape
     for row in range(height):
         target, source = out[(row + 1) * (width + 2) + 1 :], grid[row]
@@ -379,7 +377,7 @@ def _write_grid(grid, out):  # type: ignore[no-untyped-def]
 
 
 @_kernel
-def _activate(z, norm, size, out):  # type: ignore[no-untyped-def]
+def _activate(z, norm, size, out):
     scale, shift, leak, mean = norm
     height, width = size
     pitch = width + 2
@@ -392,7 +390,7 @@ def _activate(z, norm, size, out):  # type: ignore[no-untyped-def]
 
 
 @_kernel
-def _activate_in_phases(z, norm, size, stride, out, at):  # type: ignore[no-untyped-def]
+def _activate_in_phases(z, norm, size, stride, out, at):
     """For a convolution that takes every second column, and every row or every second."""
     scale, shift, leak, mean = norm
     height, width = size
@@ -409,7 +407,7 @@ def _activate_in_phases(z, norm, size, stride, out, at):  # type: ignore[no-unty
 
 
 @_kernel
-def _add_moments(z, size, origin, sums):  # type: ignore[no-untyped-def]
+def _add_moments(z, size, origin, sums):
     height, width = size
     for c in range(CHANNELS):
         for row in range(height):
@@ -424,7 +422,7 @@ def _add_moments(z, size, origin, sums):  # type: ignore[no-untyped-def]
 
 
 @_kernel
-def _flatten(z, at, norms, features):  # type: ignore[no-untyped-def]
+def _flatten(z, at, norms, features):
     """The last block's activated maps without the gaps."""
     height, width = SIZES[_LAST]
     f = 0
@@ -438,7 +436,7 @@ def _flatten(z, at, norms, features):  # type: ignore[no-untyped-def]
 
 
 @_kernel
-def _dense(features, parameters, hidden, outputs):  # type: ignore[no-untyped-def]
+def _dense(features, parameters, hidden, outputs):
     first, last = _dense_weights(parameters)
     for k in range(HIDDEN):
         total = parameters[HIDDEN_BIAS + k]
@@ -456,7 +454,7 @@ def _dense(features, parameters, hidden, outputs):  # type: ignore[no-untyped-de
 
 
 @_kernel
-def _head(targets, batch, parameters, norms, loss_weight, work, gradient):  # type: ignore[no-untyped-def]
+def _head(targets, batch, parameters, norms, loss_weight, work, gradient):
     """The dense layers there and back over a batch; returns the sums of the last activation's gradient."""
     sums = np.zeros((CHANNELS, 3))
     height, width = SIZES[_LAST]
@@ -475,7 +473,7 @@ def _head(targets, batch, parameters, norms, loss_weight, work, gradient):  # ty
 
 
 @_kernel
-def _loss_slope(outputs, target, weight):  # type: ignore[no-untyped-def]
+def _loss_slope(outputs, target, weight):
     """Turns the outputs into the gradient of weight × cross-entropy with respect to them."""
     highest = outputs[0]
     for k in range(CLASSES):
@@ -490,7 +488,7 @@ def _loss_slope(outputs, target, weight):  # type: ignore[no-untyped-def]
 
 
 @_kernel
-def _dense_slopes(work, parameters, gradient):  # type: ignore[no-untyped-def]
+def _dense_slopes(work, parameters, gradient):
     """Adds one sample's gradient of the dense layers, given the outputs', and finds the features'."""
     (first, last), (first_slopes, last_slopes) = _dense_weights(parameters), _dense_weights(gradient)
     features, hidden, d, back = work.features, work.hidden, work.outputs, work.feature_slopes
@@ -511,12 +509,12 @@ def _dense_slopes(work, parameters, gradient):  # type: ignore[no-untyped-def]
 
 
 @_kernel
-def _norm_of(norms, block, c):  # type: ignore[no-untyped-def]
+def _norm_of(norms, block, c):
     return norms.scale[block, c], norms.shift[block, c], norms.leak[block, c], norms.mean[block, c]
 
 
 @_kernel
-def _through_activation(d, z, norm, out, sums):  # type: ignore[no-untyped-def]
+def _through_activation(d, z, norm, out, sums):
     """The gradient through PReLU; adds up what batch norm's weight and bias and the leak take from it."""
     scale, shift, leak, mean = norm
     deviation = total = negative = _ZERO
@@ -534,7 +532,7 @@ def _through_activation(d, z, norm, out, sums):  # type: ignore[no-untyped-def]
 
 
 @_kernel
-def _backward(block, grids, batch, parameters, norms, sums, work, gradient):  # type: ignore[no-untyped-def]
+def _backward(block, grids, batch, parameters, norms, sums, work, gradient):
     """One block's gradient over a batch; `sums` come from the activation above and become the one's below."""
     size, stride, before = SIZES[block], STRIDES[block], max(block - 1, 0)
     in_size, pitch = INPUT_SIZES[block], size[1] + 2
@@ -569,7 +567,7 @@ def _backward(block, grids, batch, parameters, norms, sums, work, gradient):  # 
 
 
 @_kernel
-def _through_norm(y, z, norm, out):  # type: ignore[no-untyped-def]
+def _through_norm(y, z, norm, out):
     """The gradient through batch norm: less its mean, and less its part along the deviation."""
     scale, level, tilt, mean = norm
     for p in range(len(out)):
@@ -577,7 +575,7 @@ def _through_norm(y, z, norm, out):  # type: ignore[no-untyped-def]
 
 
 @_kernel
-def _write_norm_slopes(block, sums, norms, gradient):  # type: ignore[no-untyped-def]
+def _write_norm_slopes(block, sums, norms, gradient):
     slopes = _norm_weights(gradient, block)
     for c in range(CHANNELS):
         slopes[0, c] = sums[c, 0] * norms.inverse_sd[block, c]
@@ -586,7 +584,7 @@ def _write_norm_slopes(block, sums, norms, gradient):  # type: ignore[no-untyped
 
 
 @_kernel
-def _write_weight_slopes(block, slopes, gradient):  # type: ignore[no-untyped-def]
+def _write_weight_slopes(block, slopes, gradient):
     """Back into the parameters' order. The bias has no gradient: batch norm takes every constant away."""
     start, inputs = STARTS[block], len(slopes)
     target = gradient[start : start + CHANNELS * inputs * 9].reshape((CHANNELS, inputs, 9))

@@ -49,7 +49,7 @@ def seen_from_above(grids: NDArray[Any]) -> NDArray[np.int8]:
 
 
 @njit(cache=True)
-def _look_down(grids, flat):  # type: ignore[no-untyped-def]
+def _look_down(grids, flat):
     for n in range(len(grids)):
         for i in range(flat.shape[1]):
             for j in range(flat.shape[2]):
@@ -61,7 +61,7 @@ def _look_down(grids, flat):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def odd_samples(grids):  # type: ignore[no-untyped-def]
+def odd_samples(grids):
     """Which samples have a cell that is none of −2, −1, 0 and 1; without copies of what may be half a gigabyte."""
     odd = np.zeros(len(grids), np.bool_)
     for n in range(len(grids)):

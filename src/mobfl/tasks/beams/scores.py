@@ -32,7 +32,7 @@ def commonest_beams(training: NDArray[np.int64], validation: NDArray[np.int64]) 
 
 
 @njit(cache=True, nogil=True)
-def _losses_and_ranks(outputs, targets):  # type: ignore[no-untyped-def]
+def _losses_and_ranks(outputs, targets):
     """Per sample the cross-entropy, and how many outputs come before the best beam's; of equals the lower index."""
     samples, classes = outputs.shape
     losses, ranks = np.zeros(samples), np.zeros(samples, np.int64)

@@ -203,7 +203,7 @@ def most_paths(vehicles: int) -> int:
 
 
 @njit(cache=True)
-def trace_paths(antenna, boxes, fronts):  # type: ignore[no-untyped-def]
+def trace_paths(antenna, boxes, fronts):
     """The paths from the base station to an antenna in the street's frame, and their numbers among all that could be.
 
     A path's row: its length in m; what reflection and diffraction leave of the amplitude; the level direction in
@@ -238,7 +238,7 @@ def trace_paths(antenna, boxes, fronts):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _vehicle_side(box, side):  # type: ignore[no-untyped-def]
+def _vehicle_side(box, side):
     """A side as a face like a house front: 0 and 1 across at the least and greatest, 2 and 3 along."""
     axis = side // 2
     other = 1 - axis
@@ -246,7 +246,7 @@ def _vehicle_side(box, side):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _both_outside(face, greatest, antenna):  # type: ignore[no-untyped-def]
+def _both_outside(face, greatest, antenna):
     """Whether base station and antenna are both before a vehicle's side, not behind it."""
     axis = int(face[0])
     outwards = 1.0 if greatest else -1.0
@@ -254,14 +254,14 @@ def _both_outside(face, greatest, antenna):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _mirrored(point, face):  # type: ignore[no-untyped-def]
+def _mirrored(point, face):
     if face[0] == 0.0:
         return (2 * face[1] - point[0], point[1], point[2])
     return (point[0], 2 * face[1] - point[1], point[2])
 
 
 @njit(cache=True)
-def _mirror_point(seen_from, image, face):  # type: ignore[no-untyped-def]
+def _mirror_point(seen_from, image, face):
     """Whether an image is seen in the face, and the point where."""
     axis = int(face[0])
     depth = image[axis] - seen_from[axis]
@@ -272,7 +272,7 @@ def _mirror_point(seen_from, image, face):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _between(start, end, share):  # type: ignore[no-untyped-def]
+def _between(start, end, share):
     return (
         start[0] + share * (end[0] - start[0]),
         start[1] + share * (end[1] - start[1]),
@@ -281,12 +281,12 @@ def _between(start, end, share):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _distance(a, b):  # type: ignore[no-untyped-def]
+def _distance(a, b):
     return sqrt((a[0] - b[0]) ** 2 + (a[1] - b[1]) ** 2 + (a[2] - b[2]) ** 2)
 
 
 @njit(cache=True)
-def _reflected(seen_from, image, front):  # type: ignore[no-untyped-def]
+def _reflected(seen_from, image, front):
     """What concrete reflects of an upright wave (Fresnel: the field is parallel to the front)."""
     axis = int(front[0])
     cosine = abs(image[axis] - seen_from[axis]) / _distance(seen_from, image)
@@ -295,7 +295,7 @@ def _reflected(seen_from, image, front):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _keep_path(paths, which, found, number, corners, legs, left, boxes):  # type: ignore[no-untyped-def]
+def _keep_path(paths, which, found, number, corners, legs, left, boxes):
     """Writes down the path along these corners unless vehicles cut it more than once; how many there are then."""
     length = 0.0
     for leg in range(legs):
@@ -314,7 +314,7 @@ def _keep_path(paths, which, found, number, corners, legs, left, boxes):  # type
 
 
 @njit(cache=True)
-def _past_vehicles(corners, legs, length, boxes):  # type: ignore[no-untyped-def]
+def _past_vehicles(corners, legs, length, boxes):
     """What the vehicles leave of a path's amplitude: all if none cuts it, nothing if it is cut twice."""
     left, cuts, before = 1.0, 0, 0.0
     for leg in range(legs):
@@ -331,7 +331,7 @@ def _past_vehicles(corners, legs, length, boxes):  # type: ignore[no-untyped-def
 
 
 @njit(cache=True)
-def _inside(start, end, box):  # type: ignore[no-untyped-def]
+def _inside(start, end, box):
     """From which to which share of a leg it is inside the box; nowhere if the first is not below the second."""
     enter, leave = 0.0, 1.0
     for axis in range(3):
@@ -346,7 +346,7 @@ def _inside(start, end, box):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _obstruction(start, end, enter, leave, box, before, length):  # type: ignore[no-untyped-def]
+def _obstruction(start, end, enter, leave, box, before, length):
     """Fresnel's parameter of the easiest way around a vehicle that cuts a leg: over the roof, left or right."""
     leg, level = _distance(start, end), hypot(end[0] - start[0], end[1] - start[1])
     over = 0.0
@@ -367,7 +367,7 @@ def _obstruction(start, end, enter, leave, box, before, length):  # type: ignore
 
 
 @njit(cache=True)
-def _fresnel_parameter(excess_m, distance_m, length_m):  # type: ignore[no-untyped-def]
+def _fresnel_parameter(excess_m, distance_m, length_m):
     """ν of an edge that stands into a path by this much at this distance from its start (ITU-R P.526)."""
     near = max(distance_m, WAVELENGTH_M)  # corners beside or behind the antenna count as next to it
     far = max(length_m - distance_m, WAVELENGTH_M)
@@ -375,7 +375,7 @@ def _fresnel_parameter(excess_m, distance_m, length_m):  # type: ignore[no-untyp
 
 
 @njit(cache=True)
-def _knife_edge(parameter):  # type: ignore[no-untyped-def]
+def _knife_edge(parameter):
     """What a knife edge leaves of the amplitude (ITU-R P.526's closed form)."""
     v = parameter - 0.1
     loss_db = 6.9 + 20.0 * log10(sqrt(v * v + 1.0) + v)
@@ -386,7 +386,7 @@ def _knife_edge(parameter):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def beam_amplitudes(paths, phases, heading):  # type: ignore[no-untyped-def]
+def beam_amplitudes(paths, phases, heading):
     """|combined channel| for every receive and transmit beam of the DFT codebooks.
 
     The base station's array lies along the map's x, the receiver's along its heading. As in Raymobtime, arrays
@@ -405,7 +405,7 @@ def beam_amplitudes(paths, phases, heading):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _beam_response(cosine, beams):  # type: ignore[no-untyped-def]
+def _beam_response(cosine, beams):
     """Each beam's response to a direction: Σₙ e^(−jπn(cosine + 2k/beams)) / √beams, summed as a geometric series."""
     response = np.empty(beams, np.complex128)
     for k in range(beams):
@@ -422,7 +422,7 @@ def _beam_response(cosine, beams):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def scan(boxes, own, fronts, cells):  # type: ignore[no-untyped-def]
+def scan(boxes, own, fronts, cells):
     """Marks the cells that the LIDAR on a vehicle's roof hits: vehicles' sides and roofs, house fronts; not the ground.
 
     At every azimuth the view moves outwards; what it has met hides all under the steepest line to it. A side is a
@@ -451,7 +451,7 @@ def scan(boxes, own, fronts, cells):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _circles(boxes, own, across, along):  # type: ignore[no-untyped-def]
+def _circles(boxes, own, across, along):
     """Centre, relative to a point, and radius of a circle around each vehicle; none, so negative, around one's own."""
     circles = np.empty((len(boxes), 3))
     for k in range(len(boxes)):
@@ -463,7 +463,7 @@ def _circles(boxes, own, across, along):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _nearest_front(ray, fronts):  # type: ignore[no-untyped-def]
+def _nearest_front(ray, fronts):
     """Metres along a level ray to the first house front; infinite if it meets none."""
     nearest = np.inf
     for k in range(len(fronts)):
@@ -476,7 +476,7 @@ def _nearest_front(ray, fronts):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _vehicles_on_ray(ray, reach_m, boxes, circles, found):  # type: ignore[no-untyped-def]
+def _vehicles_on_ray(ray, reach_m, boxes, circles, found):
     """How many vehicles a level ray meets; where it enters and leaves them, and their tops, go to `found` in order."""
     enters, leaves, tops = found
     count = 0
@@ -499,14 +499,14 @@ def _vehicles_on_ray(ray, reach_m, boxes, circles, found):  # type: ignore[no-un
 
 
 @njit(cache=True)
-def _mark_column(cells, ray, distance_m, low_m, high_m):  # type: ignore[no-untyped-def]
+def _mark_column(cells, ray, distance_m, low_m, high_m):
     x, y = _level_cell(ray, distance_m)
     for z in range(_cell(low_m, 2), _cell(high_m, 2) + 1):
         cells[x, y, z] = OBSTACLE
 
 
 @njit(cache=True)
-def _mark_roof(cells, ray, hidden, end_m, roof_m, height_m):  # type: ignore[no-untyped-def]
+def _mark_roof(cells, ray, hidden, end_m, roof_m, height_m):
     """Marks where lasers steeper than `hidden` land on a roof that ends at this distance; the slope to its end."""
     end = (roof_m - height_m) / end_m
     laser = np.searchsorted(_LIDAR_SLOPES, hidden, side="right")
@@ -518,7 +518,7 @@ def _mark_roof(cells, ray, hidden, end_m, roof_m, height_m):  # type: ignore[no-
 
 
 @njit(cache=True)
-def _level_cell(ray, distance_m):  # type: ignore[no-untyped-def]
+def _level_cell(ray, distance_m):
     """The column of cells over the point at this distance on a ray."""
     across, along = ray[0] + distance_m * ray[2], ray[1] + distance_m * ray[3]
     x = _NORTH_END_M[0] + across * _ACROSS[0] + along * _ALONG[0]
@@ -527,6 +527,6 @@ def _level_cell(ray, distance_m):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _cell(position_m, axis):  # type: ignore[no-untyped-def]
+def _cell(position_m, axis):
     nearest = int(np.rint((position_m - GRID_ORIGIN_M[axis]) / GRID_STEP_M[axis]))
     return min(max(nearest, 0), GRID_SHAPE[axis] - 1)

@@ -145,7 +145,7 @@ def _joined(matrices: list[sparse.csr_array]) -> Relations:
 
 
 @njit(cache=True)
-def _among(starts, taken, chosen, place):  # type: ignore[no-untyped-def]
+def _among(starts, taken, chosen, place):
     new_starts = np.zeros(len(chosen) + 1, np.int32)
     most = 0
     for node in chosen:

@@ -13,7 +13,8 @@ from mobfl.tasks.trajectories.argoverse_maps import read_map
 from mobfl.tasks.trajectories.lane_graph import LaneGraph, lane_graph
 from mobfl.tasks.trajectories.recordings import Recording
 from mobfl.tasks.trajectories.store import Source
-from mobfl.tasks.trajectories.town import town_map, town_recordings
+from mobfl.tasks.trajectories.town import town_recordings
+from mobfl.tasks.trajectories.town_map import town_map
 
 
 @dataclass(frozen=True)

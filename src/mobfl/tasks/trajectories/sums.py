@@ -85,7 +85,7 @@ def _summed(source: Tensor, table: Table) -> Tensor:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _sum_rows(starts, columns, source, out):  # type: ignore[no-untyped-def]
+def _sum_rows(starts, columns, source, out):
     # Rows are indexed, not sliced: a slice counts references, which costs more than a narrow row.
     width = source.shape[1]
     for r in range(len(starts) - 1):
@@ -104,7 +104,7 @@ def _sum_rows(starts, columns, source, out):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _turned(starts, columns, sources):  # type: ignore[no-untyped-def]
+def _turned(starts, columns, sources):
     """The table read from the other side, in the order of the rows: a counting sort."""
     back_starts = np.zeros(sources + 1, np.int32)
     for column in columns:
