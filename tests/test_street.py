@@ -7,10 +7,11 @@ import pytest
 from scipy.special import fresnel
 
 from mobfl.errors import InputError
-from mobfl.tasks.beams import street
-from mobfl.tasks.beams.street import HOUSE_FRONTS, street_scenes
+from mobfl.tasks.beams import street_channel, street_frame, street_lidar
+from mobfl.tasks.beams.street import street_scenes
+from mobfl.tasks.beams.street_frame import HOUSE_FRONTS
 
-BASE_M = street.street_from_map(np.array(street.BASE_STATION_M))
+BASE_M = street_frame.street_from_map(np.array(street_frame.BASE_STATION_M))
 NOBODY = np.empty((0, 6))
 OPEN_GROUND = np.empty((0, 5))
 
@@ -100,8 +101,8 @@ def test_a_truck_is_higher_than_the_base_station_and_its_own_roof_hides_it(sampl
 
 
 def test_the_map_and_the_street_are_two_views_of_one_position(samples):
-    there = street.street_from_map(samples.position_m)
-    np.testing.assert_allclose(street.map_from_street(there), samples.position_m, rtol=1e-12)
+    there = street_frame.street_from_map(samples.position_m)
+    np.testing.assert_allclose(street_frame.map_from_street(there), samples.position_m, rtol=1e-12)
 
 
 def test_statistics_are_near_the_real_street(samples):
@@ -163,7 +164,7 @@ def oracle_paths(antenna, vehicles):
 
 def oracle_amplitudes(antenna, vehicles, phases, heading):
     """|Wᴴ H F| from explicit array responses and DFT matrices."""
-    x_axis = street.street_from_map(np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 0.0]]))
+    x_axis = street_frame.street_from_map(np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 0.0]]))
     x_axis = (x_axis[0] - x_axis[1])[:2]
     channel = np.zeros((8, 32), complex)
     for number, distance, left, first, last in oracle_paths(antenna, vehicles):
@@ -180,17 +181,17 @@ def oracle_amplitudes(antenna, vehicles, phases, heading):
 @pytest.mark.parametrize("along_m", [20.0, 75.3, 101.7, 114.0, 160.2, 213.0])
 def test_empty_street_has_the_channel_of_the_image_method(across_m, along_m):
     me = car(across_m, along_m)
-    phases = np.random.default_rng(5).uniform(0, 2 * np.pi, street.most_paths(1))
-    paths, which = street.trace_paths(on_roof(me), me[np.newaxis], HOUSE_FRONTS)
+    phases = np.random.default_rng(5).uniform(0, 2 * np.pi, street_channel.most_paths(1))
+    paths, which = street_channel.trace_paths(on_roof(me), me[np.newaxis], HOUSE_FRONTS)
     expected = oracle_amplitudes(np.array(on_roof(me)), 1, phases, -1.0)
     assert len(paths) > 3
-    amplitude = street.beam_amplitudes(paths, phases[which], -1.0)
+    amplitude = street_channel.beam_amplitudes(paths, phases[which], -1.0)
     np.testing.assert_allclose(amplitude, expected, rtol=1e-5, atol=1e-6 * expected.max())
 
 
 def test_a_reflection_is_as_long_as_the_distance_to_the_image():
     antenna = on_roof(car(6.05, 60.0))
-    paths, which = street.trace_paths(antenna, NOBODY, HOUSE_FRONTS)
+    paths, which = street_channel.trace_paths(antenna, NOBODY, HOUSE_FRONTS)
     expected = oracle_paths(np.array(antenna), 0)
     assert which.tolist() == [row[0] for row in expected]
     np.testing.assert_allclose(paths[:, 0], [row[1] for row in expected], rtol=1e-12)
@@ -198,7 +199,7 @@ def test_a_reflection_is_as_long_as_the_distance_to_the_image():
 
 def test_a_truck_reflects_like_metal_in_its_side():
     antenna, wall = on_roof(car(-2.25, 80.0)), truck(6.0, 97.0)
-    paths, which = street.trace_paths(antenna, wall[np.newaxis], OPEN_GROUND)
+    paths, which = street_channel.trace_paths(antenna, wall[np.newaxis], OPEN_GROUND)
     image = BASE_M * [-1, 1, 1] + [2 * wall[0], 0, 0]
     assert which.tolist() == [0, 1]  # the direct path and the truck's west side
     assert paths[1, 0] == pytest.approx(np.linalg.norm(image - antenna))
@@ -209,7 +210,7 @@ def test_a_truck_reflects_like_metal_in_its_side():
 
 
 def left_of_direct_path(antenna, *vehicles):
-    paths, which = street.trace_paths(antenna, np.array(vehicles).reshape(-1, 6), OPEN_GROUND)
+    paths, which = street_channel.trace_paths(antenna, np.array(vehicles).reshape(-1, 6), OPEN_GROUND)
     return paths[0, 1] if len(which) and which[0] == 0 else 0.0
 
 
@@ -248,7 +249,7 @@ def test_knife_edge_is_fresnels_integral(parameter):
     """The standard's closed form is within a quarter of a decibel of the integral."""
     sine, cosine = fresnel(parameter)
     exact = np.hypot(1 - cosine - sine, cosine - sine) / 2
-    assert 20 * np.log10(street._knife_edge(parameter) / exact) == pytest.approx(0.0, abs=0.25)
+    assert 20 * np.log10(street_channel._knife_edge(parameter) / exact) == pytest.approx(0.0, abs=0.25)
 
 
 # Beams
@@ -257,9 +258,9 @@ def test_knife_edge_is_fresnels_integral(parameter):
 def test_the_strongest_pair_of_a_pure_line_of_sight_points_at_the_other_end():
     for along_m in np.linspace(20.0, 210.0, 39):
         antenna = on_roof(car(6.05, along_m))
-        paths, _ = street.trace_paths(antenna, NOBODY, OPEN_GROUND)
-        amplitude = street.beam_amplitudes(paths, np.zeros(1), -1.0)
-        there = street.map_from_street(np.array(antenna)) - street.BASE_STATION_M
+        paths, _ = street_channel.trace_paths(antenna, NOBODY, OPEN_GROUND)
+        amplitude = street_channel.beam_amplitudes(paths, np.zeros(1), -1.0)
+        there = street_frame.map_from_street(np.array(antenna)) - street_frame.BASE_STATION_M
         x_cosine = there[0] / np.hypot(there[0], there[1])
         forward_cosine = -(BASE_M - antenna)[1] / np.hypot(*(BASE_M - antenna)[:2])
         expected = (np.rint(-4 * forward_cosine) % 8, np.rint(-16 * x_cosine) % 32)
@@ -268,9 +269,9 @@ def test_the_strongest_pair_of_a_pure_line_of_sight_points_at_the_other_end():
 
 def test_beams_share_out_what_the_arrays_receive():
     """Unit-norm DFT beams are an orthonormal basis: over all pairs, the power is 8 · 32 times one antenna's."""
-    paths, _ = street.trace_paths(on_roof(car(6.05, 150.0)), NOBODY, OPEN_GROUND)
-    amplitude = street.beam_amplitudes(paths, np.zeros(1), 1.0).astype(float)
-    one_antenna = street.WAVELENGTH_M / (4 * np.pi * paths[0, 0])
+    paths, _ = street_channel.trace_paths(on_roof(car(6.05, 150.0)), NOBODY, OPEN_GROUND)
+    amplitude = street_channel.beam_amplitudes(paths, np.zeros(1), 1.0).astype(float)
+    one_antenna = street_channel.WAVELENGTH_M / (4 * np.pi * paths[0, 0])
     assert (amplitude**2).sum() == pytest.approx(256 * one_antenna**2, rel=1e-5)
 
 
@@ -278,16 +279,16 @@ def test_beams_share_out_what_the_arrays_receive():
 
 
 def seen(own, *others, fronts=OPEN_GROUND):
-    cells = np.zeros(street.GRID_SHAPE, np.int8)
-    street.scan(np.array([own, *others]), 0, fronts, cells)
+    cells = np.zeros(street_frame.GRID_SHAPE, np.int8)
+    street_lidar.scan(np.array([own, *others]), 0, fronts, cells)
     return cells
 
 
 def cells_of(vehicle):
     """Every cell of the column over a box, a margin of a cell included."""
     x, y = np.meshgrid(*(np.linspace(vehicle[k], vehicle[k + 3], 60) for k in range(2)))
-    points = street.map_from_street(np.stack([x.ravel(), y.ravel(), np.zeros(x.size)], axis=1))
-    return {street.cell_of(point)[:2] for point in points}
+    points = street_frame.map_from_street(np.stack([x.ravel(), y.ravel(), np.zeros(x.size)], axis=1))
+    return {street_frame.cell_of(point)[:2] for point in points}
 
 
 def test_alone_on_open_ground_the_lidar_sees_nothing():
@@ -312,5 +313,5 @@ def test_house_fronts_are_seen_up_to_the_lidars_range():
     cells = seen(car(6.05, 100.0), fronts=HOUSE_FRONTS[2:3])
     x, y, _ = np.nonzero(cells)
     assert set(x.tolist()) == {19}
-    reach_m = street.street_from_map(np.array([770.0, 429 + 1.25 * y.min()]))[1] - 100.0
+    reach_m = street_frame.street_from_map(np.array([770.0, 429 + 1.25 * y.min()]))[1] - 100.0
     assert 90.0 < reach_m < 101.0
