@@ -7,11 +7,11 @@ import pytest
 from scipy.special import fresnel
 
 from mobfl.errors import InputError
-from mobfl.tasks.beams import street_channel, street_frame, street_lidar
+from mobfl.tasks.beams import conventions, street_channel, street_frame, street_lidar
 from mobfl.tasks.beams.street import street_scenes
 from mobfl.tasks.beams.street_frame import HOUSE_FRONTS
 
-BASE_M = street_frame.street_from_map(np.array(street_frame.BASE_STATION_M))
+BASE_M = street_frame.street_from_map(np.array(conventions.BASE_STATION_M))
 NOBODY = np.empty((0, 6))
 OPEN_GROUND = np.empty((0, 5))
 
@@ -260,7 +260,7 @@ def test_the_strongest_pair_of_a_pure_line_of_sight_points_at_the_other_end():
         antenna = on_roof(car(6.05, along_m))
         paths, _ = street_channel.trace_paths(antenna, NOBODY, OPEN_GROUND)
         amplitude = street_channel.beam_amplitudes(paths, np.zeros(1), -1.0)
-        there = street_frame.map_from_street(np.array(antenna)) - street_frame.BASE_STATION_M
+        there = street_frame.map_from_street(np.array(antenna)) - conventions.BASE_STATION_M
         x_cosine = there[0] / np.hypot(there[0], there[1])
         forward_cosine = -(BASE_M - antenna)[1] / np.hypot(*(BASE_M - antenna)[:2])
         expected = (np.rint(-4 * forward_cosine) % 8, np.rint(-16 * x_cosine) % 32)
@@ -279,7 +279,7 @@ def test_beams_share_out_what_the_arrays_receive():
 
 
 def seen(own, *others, fronts=OPEN_GROUND):
-    cells = np.zeros(street_frame.GRID_SHAPE, np.int8)
+    cells = np.zeros(conventions.GRID_SHAPE, np.int8)
     street_lidar.scan(np.array([own, *others]), 0, fronts, cells)
     return cells
 

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain, count, takewhile
 from typing import Any
 
@@ -163,14 +163,16 @@ def _rounds(scenario: Scenario, policy: Policy, seed: int, crossings: Crossings 
 
 def _then_empty(rounds: Iterator[_Round], policy: Policy) -> Iterator[_Round]:
     """After the last vehicle the rounds go on without any."""
-    order = policy.next_order(None)
-    last = _Round(-1, 0.0, 0.0, order.local_steps, 0, ())
+    last: _Round | None = None
     for last in rounds:
         yield last
-    length = last.end_s - last.start_s or order.round_s
+    if last is None:  # nobody came at all
+        order = policy.next_order(None)
+        last = _Round(-1, -order.round_s, 0.0, order.local_steps, 0, ())
+    length_s = last.end_s - last.start_s
     for k in count(1):
-        start = last.end_s + (k - 1) * length
-        yield replace(last, number=last.number + k, start_s=start, end_s=start + length, present=0, uploads=())
+        start_s = last.end_s + (k - 1) * length_s
+        yield _Round(last.number + k, start_s, start_s + length_s, last.local_steps, 0, ())
 
 
 def _single(block: Rounds, start_s: float) -> Iterator[_Round]:

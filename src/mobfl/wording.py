@@ -1,11 +1,14 @@
-"""Pydantic's findings as sentences: which field, which rule, which value."""
+"""What is wrong with an input as a sentence: which field or line, which rule, which value."""
 
 import difflib
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
+
+from mobfl.errors import InputError
 
 _RULES = {
     "greater_than": "> {gt:g}",
@@ -27,6 +30,11 @@ _RULES = {
 def broken_rule(field: str, rule: str, value: Any, reason: str | None = None) -> str:
     """`road.length_m must be > 0, got -5.0`."""
     return f"{field} must be {rule}, got {value!r}" + (f": {reason}" if reason else "")
+
+
+def broken_line(file: Path, line: int, rule: str, value: Any) -> InputError:
+    """What is wrong where in a file."""
+    return InputError(f"{file}, line {line}: there must be {rule}, got {value}")
 
 
 def unknown_key(key: str, known: Iterable[str]) -> str:

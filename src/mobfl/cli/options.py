@@ -52,20 +52,12 @@ def _plot_file(_: click.Context, parameter: click.Parameter, file: Path | None) 
     return file
 
 
-plot_option = click.option(
-    "--plot",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    callback=_plot_file,
-    help="Draw a PNG, PDF or SVG.",
-)
-scenes_option = click.option(
-    "--scenes",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    callback=_plot_file,
-    help="Draw what was predicted best and worst (trajectories).",
-)
+def _picture_option(name: str, help_text: str) -> Callable[..., Any]:
+    return click.option(name, type=click.Path(path_type=Path), metavar="FILE", callback=_plot_file, help=help_text)
+
+
+plot_option = _picture_option("--plot", "Draw a PNG, PDF or SVG.")
+scenes_option = _picture_option("--scenes", "Draw what was predicted best and worst (trajectories).")
 seed_option = click.option("--seed", default=0, show_default=True, help="The same seed draws the same numbers.")
 section_option = click.option(
     "--section", metavar="SECTION", help="edge:ID[:FROM:TO], circle:X,Y,R or box:X0,Y0,X1,Y1."

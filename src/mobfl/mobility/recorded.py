@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from xml.parsers import expat
 
 import numpy as np
 
@@ -22,10 +21,11 @@ from mobfl.errors import InputError, MissingExtraError
 from mobfl.mobility.crossings import COLUMNS, BrokenRowError, Crossings
 from mobfl.mobility.sections import Edge, Sample, Section, Step, Tracker, follow
 from mobfl.scenario import MOST
+from mobfl.wording import broken_line
+from mobfl.xml_elements import Element, xml_elements
 
 _METRES_PER_FOOT = 0.3048
 _HIGHD_FRAMES_PER_S = 25.0
-_CHUNK = 1 << 20
 # Names that SUMO's converters put before a column's own name.
 _PREFIXES = ("fcd-export_", "fcd_", "timestep_", "vehicle_")
 
@@ -49,7 +49,7 @@ def read_crossings(file: Path, section: Section | None = None) -> Crossings:
     except (EOFError, UnicodeDecodeError, zlib.error) as error:
         raise InputError(f"trace {str(file)!r} must be complete text, got {error}") from None
     if not len(crossings):
-        raise _broken(file, 1, "at least one crossing of the section", "none")
+        raise broken_line(file, 1, "at least one crossing of the section", "none")
     return crossings
 
 
@@ -83,10 +83,6 @@ def write_crossings(crossings: Crossings, file: Path) -> None:
         part.unlink(missing_ok=True)
 
 
-def _broken(file: Path, line: int, rule: str, value: Any) -> InputError:
-    return InputError(f"{file}, line {line}: there must be {rule}, got {value}")
-
-
 def _needed(file: Path, section: Section | None) -> Section:
     if section is None:
         raise InputError(f"trace {str(file)!r} holds positions: say which part of the road counts with --section")
@@ -99,7 +95,7 @@ def _needed(file: Path, section: Section | None) -> Section:
 def _read_rows(file: Path, rows: Iterator[Row], section: Section | None) -> Crossings:
     first = next(rows, None)
     if first is None:
-        raise _broken(file, 1, "a header and rows", "an empty file")
+        raise broken_line(file, 1, "a header and rows", "an empty file")
     columns = first[1].keys()
     table = _Table(file, itertools.chain([first], rows))
     if columns & set(COLUMNS[1:]):
@@ -124,16 +120,16 @@ class _Table:
     def with_columns(self, columns: Iterable[str], wanted: tuple[str, ...]) -> "_Table":
         missing = [name for name in wanted if name not in columns]
         if missing:
-            raise _broken(self.file, 1, f"the columns {', '.join(wanted)}", f"no {', '.join(missing)}")
+            raise broken_line(self.file, 1, f"the columns {', '.join(wanted)}", f"no {', '.join(missing)}")
         return self
 
     def number(self, line: int, row: Mapping[str, str], column: str) -> float:
         try:
             value = float(row[column])
         except (KeyError, ValueError):
-            raise _broken(self.file, line, f"a number in {column}", repr(row.get(column))) from None
+            raise broken_line(self.file, line, f"a number in {column}", repr(row.get(column))) from None
         if not abs(value) <= MOST:
-            raise _broken(self.file, line, f"a finite number of at most {MOST:g} in {column}", value)
+            raise broken_line(self.file, line, f"a finite number of at most {MOST:g} in {column}", value)
         return value
 
 
@@ -147,11 +143,11 @@ def _csv_rows(file: Path) -> Iterator[Row]:
         try:
             for line, row in enumerate(reader, start=2):
                 if row and len(row) != len(names):
-                    raise _broken(file, line, f"{len(names)} values, as in the header", len(row))
+                    raise broken_line(file, line, f"{len(names)} values, as in the header", len(row))
                 if row:
                     yield line, dict(zip(names, row, strict=True))
         except csv.Error as error:
-            raise _broken(file, reader.line_num + 1, "rows of text", f"a row that is none ({error})") from None
+            raise broken_line(file, reader.line_num + 1, "rows of text", f"a row that is none ({error})") from None
 
 
 def _own_name(name: str) -> str:
@@ -195,7 +191,7 @@ def _own_table(table: _Table) -> Crossings:
     try:
         return Crossings(_names(vehicle), np.array(enter), np.array(leave))
     except BrokenRowError as error:
-        raise _broken(table.file, lines[error.row], error.rule, error.value) from None
+        raise broken_line(table.file, lines[error.row], error.rule, error.value) from None
 
 
 def _names(names: list[str]) -> Any:
@@ -218,7 +214,7 @@ def _fcd_table(table: _Table, columns: Collection[str], section: Section) -> Cro
         for line, row in table.rows:
             time_s = table.number(line, row, "time")
             if time_s < now:
-                raise _broken(table.file, line, "times in order", f"{time_s:g} s after {now:g} s")
+                raise broken_line(table.file, line, "times in order", f"{time_s:g} s after {now:g} s")
             if time_s > now and seen:
                 yield seen
                 seen = {}
@@ -273,7 +269,7 @@ def _by_vehicle(
         before = tracker.last.get(vehicle)
         if before is not None and sample.time_s < before.time_s:
             rule = f"times in order for vehicle {vehicle}"
-            raise _broken(table.file, line, rule, f"{sample.time_s:g} s after {before.time_s:g} s")
+            raise broken_line(table.file, line, rule, f"{sample.time_s:g} s after {before.time_s:g} s")
         if before is not None and sample.time_s - before.time_s > longest_gap_s:
             tracker.lose(vehicle)
         tracker.see(vehicle, sample)
@@ -295,23 +291,12 @@ def _read_xml(file: Path, section: Section | None) -> Crossings:
             return follow(_needed(file, section), _fcd_steps(file, elements))
         case other:
             line = root[0] if root else 1
-            raise _broken(file, line, "tripinfos or fcd-export", f"<{other}>" if other else "an empty file")
+            raise broken_line(file, line, "tripinfos or fcd-export", f"<{other}>" if other else "an empty file")
 
 
-def _elements(file: Path) -> Iterator[tuple[int, str, dict[str, str]]]:
-    """Every element's line, name and attributes, as the file is read."""
-    parser, found = expat.ParserCreate(), list[tuple[int, str, dict[str, str]]]()
-    parser.StartElementHandler = lambda name, values: found.append((parser.CurrentLineNumber, name, values))
+def _elements(file: Path) -> Iterator[Element]:
     with _open(file) as binary:
-        try:
-            while chunk := binary.read(_CHUNK):
-                parser.Parse(chunk, False)
-                yield from found
-                found.clear()
-            parser.Parse(b"", True)
-        except expat.ExpatError as error:
-            reason = expat.errors.messages[error.code]
-            raise _broken(file, error.lineno, "complete XML", reason) from None
+        yield from xml_elements(file, binary)
 
 
 def _attribute(file: Path, line: int, values: Mapping[str, str], name: str) -> float:
@@ -327,7 +312,7 @@ def _tripinfos(file: Path, elements: Iterator[tuple[int, str, dict[str, str]]]) 
         if arrival == -1:  # SUMO's word for a vehicle that was still under way at the end
             continue
         if arrival < depart:
-            raise _broken(file, line, "arrival >= depart", f"{arrival:g} < {depart:g}")
+            raise broken_line(file, line, "arrival >= depart", f"{arrival:g} < {depart:g}")
         vehicle.append(values.get("id", ""))
         enter.append(depart)
         leave.append(arrival)
@@ -340,7 +325,7 @@ def _fcd_steps(file: Path, elements: Iterator[tuple[int, str, dict[str, str]]]) 
         if name == "timestep":
             time_s = _attribute(file, line, values, "time")
             if time_s <= now:
-                raise _broken(file, line, "times in order", f"{time_s:g} s after {now:g} s")
+                raise broken_line(file, line, "times in order", f"{time_s:g} s after {now:g} s")
             if now > -math.inf:
                 yield seen
             now, seen = time_s, {}

@@ -6,6 +6,8 @@ a strided convolution reads is stored as phases (even and odd rows and columns),
 Batch norm and PReLU are applied where a map is written for the next convolution. The gaps between the rows of a map
 serve as its padding, and are zero wherever a gradient is summed.
 
+All of it stands in one file, for Numba's cache notices changes of the entry's own file only.
+
 The reference is `model.Lidar2D`, whose parameters `layout` brings into the order used here. The interpreter's lock is
 released, so vehicles train in parallel threads, each with a workspace of its own.
 """

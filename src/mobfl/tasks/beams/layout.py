@@ -5,8 +5,10 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-BLOCKS, CHANNELS, HIDDEN, CLASSES = 6, 5, 16, 256
-GRID_SIZE = (20, 200)
+from mobfl.tasks.beams.conventions import GRID_SHAPE, PAIRS
+
+BLOCKS, CHANNELS, HIDDEN, CLASSES = 6, 5, 16, PAIRS
+GRID_SIZE = GRID_SHAPE[:2]  # seen from above
 STRIDES = ((1, 1), (1, 1), (2, 2), (1, 1), (2, 2), (1, 2))
 SIZES = ((20, 200), (20, 200), (10, 100), (10, 100), (5, 50), (5, 25))  # of the blocks' outputs
 INPUT_SIZES = (GRID_SIZE, *SIZES[:-1])

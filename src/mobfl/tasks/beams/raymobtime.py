@@ -18,21 +18,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mobfl.errors import InputError
-from mobfl.tasks.beams.layout import CLASSES, GRID_SIZE
-from mobfl.tasks.beams.samples import (
-    AMPLITUDES,
-    HEIGHT_CELLS,
-    BeamSamples,
-    odd_samples,
-    one_hot_targets,
-    seen_from_above,
-    targets_of,
+from mobfl.tasks.beams.conventions import (
+    BASE_BEAMS,
+    GRID_ORIGIN_M,
+    GRID_SHAPE,
+    GRID_STEP_M,
+    PAIRS,
+    RECEIVER,
+    RECEIVER_BEAMS,
 )
+from mobfl.tasks.beams.samples import BeamSamples, odd_samples, one_hot_targets, seen_from_above, targets_of
 
 TRAINING_SHARE = 0.8
 _NATIVE = tuple(map(np.dtype, ("i1", "i2", "i4", "i8", "u1", "f4", "f8")))  # what is read without being copied
-_GRID = (*GRID_SIZE, HEIGHT_CELLS)
-_GRID_FROM_M, _GRID_STEP_M = 429.0, 1.25  # of the grid's second axis, which runs along the street
 
 
 def read_raymobtime(source: Path, targets: str) -> tuple[BeamSamples, BeamSamples]:
@@ -56,10 +54,10 @@ def read_raymobtime(source: Path, targets: str) -> tuple[BeamSamples, BeamSample
 def _organisers(folder: Path, part: str, targets: str) -> BeamSamples:
     lidar, beams = (_find(folder, f"{name}_{part}.npz") for name in ("lidar", "beams_output"))
     grids = _grids(lidar, "input")
-    amplitudes = np.abs(_array(beams, "output_classification", AMPLITUDES, kinds="c"))
+    amplitudes = np.abs(_array(beams, "output_classification", (RECEIVER_BEAMS, BASE_BEAMS), kinds="c"))
     _same_length(lidar, len(grids), beams, len(amplitudes))
     _check(beams, "output_classification", "finite", np.isfinite(amplitudes))
-    silent = amplitudes.reshape(len(amplitudes), CLASSES).max(axis=1) > 0
+    silent = amplitudes.reshape(len(amplitudes), PAIRS).max(axis=1) > 0
     _check(beams, "output_classification", "positive for some beam pair of each sample", silent)
     coordinates = sorted(folder.rglob(f"coord_{part}.npz"))
     places = _along_the_street(grids)
@@ -96,10 +94,10 @@ def _valid_receivers(table: Path) -> NDArray[np.float64]:
 
 def _archive(file: Path) -> tuple[BeamSamples, BeamSamples]:
     grids = _grids(file, "LIDAR")
-    one_hot, positions = _array(file, "Y", (CLASSES,)), _array(file, "POS", (3,))
+    one_hot, positions = _array(file, "Y", (PAIRS,)), _array(file, "POS", (3,))
     for array in (one_hot, positions):
         _same_length(file, len(grids), file, len(array))
-    _check(file, "Y", "one-hot, a single 1 among zeros", np.sort(one_hot, axis=1) == np.eye(CLASSES)[-1])
+    _check(file, "Y", "one-hot, a single 1 among zeros", np.sort(one_hot, axis=1) == np.eye(PAIRS)[-1])
     samples = BeamSamples(grids, one_hot_targets(one_hot.argmax(axis=1)), _places(file, "POS", positions))
     cut = int(TRAINING_SHARE * len(samples))
     if not 0 < cut < len(samples):
@@ -119,14 +117,15 @@ def _find(folder: Path, name: str) -> Path:
 
 
 def _grids(file: Path, key: str) -> NDArray[np.int8]:
-    grids = _array(file, key, _GRID)
+    grids = _array(file, key, GRID_SHAPE)
     _check(file, key, "-2, -1, 0 or 1 in every cell", ~odd_samples(grids))
     return seen_from_above(grids)
 
 
 def _along_the_street(grids: NDArray[np.int8]) -> NDArray[np.float64]:
     """Where the grid shows the receiver, for want of coordinates."""
-    return _GRID_FROM_M + _GRID_STEP_M * (grids == -2).any(axis=1).argmax(axis=1)
+    cell = (grids == RECEIVER).any(axis=1).argmax(axis=1)
+    return GRID_ORIGIN_M[1] + GRID_STEP_M[1] * cell  # the second axis runs along the street
 
 
 def _places(file: Path, key: str, positions: NDArray[Any]) -> NDArray[np.float64]:

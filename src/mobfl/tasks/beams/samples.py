@@ -1,7 +1,4 @@
-"""Samples of beam selection: what the network reads and what it shall say.
-
-One convention for all sources: a beam pair is rx · 32 + tx, and amplitudes are (sample, 8 receive, 32 transmit).
-"""
+"""Samples of beam selection: what the network reads and what it shall say, in one convention for all sources."""
 
 import hashlib
 from dataclasses import dataclass
@@ -12,10 +9,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from mobfl.tasks.beams.layout import CLASSES, GRID_SIZE
+from mobfl.tasks.beams.conventions import BASE_STATION, GRID_SHAPE, OBSTACLE, PAIRS, RECEIVER
 
-HEIGHT_CELLS = 10
-AMPLITUDES = (8, 32)
 _FAINT_DB = 6.0  # what is weaker than the best beam by more is no answer
 
 
@@ -43,7 +38,7 @@ class BeamSamples:
 
 def seen_from_above(grids: NDArray[Any]) -> NDArray[np.int8]:
     """(N, 20, 200, 10) to (N, 20, 200): the base station (−1) before the receiver (−2) before obstacles (1)."""
-    flat = np.empty((len(grids), *GRID_SIZE), np.int8)
+    flat = np.empty((len(grids), *GRID_SHAPE[:2]), np.int8)
     _look_down(grids, flat)
     return flat
 
@@ -55,7 +50,8 @@ def _look_down(grids, flat):
             for j in range(flat.shape[2]):
                 seen = 0
                 for value in grids[n, i, j]:
-                    if value == -1 or (value == -2 and seen != -1) or (value == 1 and seen == 0):
+                    over = value == BASE_STATION or (value == RECEIVER and seen != BASE_STATION)
+                    if over or (value == OBSTACLE and seen == 0):
                         seen = value
                 flat[n, i, j] = seen
 
@@ -66,25 +62,25 @@ def odd_samples(grids):
     odd = np.zeros(len(grids), np.bool_)
     for n in range(len(grids)):
         for value in grids[n].flat:
-            odd[n] |= not (value == 0 or value == 1 or value == -1 or value == -2)  # NaN equals nothing
+            odd[n] |= not (value == 0 or value == OBSTACLE or value == BASE_STATION or value == RECEIVER)  # noqa: SIM109
     return odd
 
 
 def soft_targets(amplitudes: NDArray[Any]) -> NDArray[np.float32]:
     """Amplitudes of all pairs, those more than 6 dB below the best left out, normalised."""
-    levels = np.asarray(amplitudes, np.float64).reshape(len(amplitudes), CLASSES)
+    levels = np.asarray(amplitudes, np.float64).reshape(len(amplitudes), PAIRS)
     best = levels.max(axis=1, keepdims=True)
     kept = np.where(levels >= best * 10.0 ** (-_FAINT_DB / 20.0), levels, 0.0)
     return (kept / kept.sum(axis=1, keepdims=True)).astype(np.float32)
 
 
 def one_hot_targets(labels: NDArray[Any]) -> NDArray[np.float32]:
-    targets = np.zeros((len(labels), CLASSES), np.float32)
+    targets = np.zeros((len(labels), PAIRS), np.float32)
     targets[np.arange(len(labels)), labels] = 1.0
     return targets
 
 
 def targets_of(amplitudes: NDArray[Any], kind: str) -> NDArray[np.float32]:
     if kind == "one-hot":
-        return one_hot_targets(amplitudes.reshape(len(amplitudes), CLASSES).argmax(axis=1))
+        return one_hot_targets(amplitudes.reshape(len(amplitudes), PAIRS).argmax(axis=1))
     return soft_targets(amplitudes)

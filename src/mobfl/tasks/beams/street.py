@@ -12,17 +12,16 @@ from numpy.typing import NDArray
 
 from mobfl.errors import InputError
 from mobfl.rng import stream
-from mobfl.tasks.beams.street_channel import BASE_BEAMS, RECEIVER_BEAMS, beam_amplitudes, most_paths, trace_paths
-from mobfl.tasks.beams.street_frame import (
+from mobfl.tasks.beams.conventions import (
+    BASE_BEAMS,
     BASE_STATION,
     BASE_STATION_M,
     GRID_SHAPE,
-    HOUSE_FRONTS,
     RECEIVER,
-    Array,
-    cell_of,
-    map_from_street,
+    RECEIVER_BEAMS,
 )
+from mobfl.tasks.beams.street_channel import beam_amplitudes, most_paths, trace_paths
+from mobfl.tasks.beams.street_frame import HOUSE_FRONTS, Array, cell_of, map_from_street
 from mobfl.tasks.beams.street_lidar import scan
 
 # Lanes: metres across, direction of travel along (right-hand traffic), mean clear distance between vehicles.

@@ -12,9 +12,9 @@ from math import hypot, log10, pi, sin, sqrt
 import numpy as np
 from numba import njit
 
+from mobfl.tasks.beams.conventions import BASE_BEAMS, RECEIVER_BEAMS
 from mobfl.tasks.beams.street_frame import ACROSS, ALONG, BASE_M, HOUSE_FRONTS
 
-BASE_BEAMS, RECEIVER_BEAMS = 32, 8
 WAVELENGTH_M = 299_792_458.0 / 60e9
 _CONCRETE = 5.31 - 0.8967j / (2 * pi * 60e9 * 8.8541878128e-12)  # complex permittivity, ITU-R P.2040
 _TOUCH = 1e-9  # share of a leg below which it touches a vehicle instead of passing through

@@ -1,18 +1,14 @@
 """The street and its frame: metres across (towards the east side), along (towards the south) and high.
 
-The positions of house fronts were read off the real street (Raymobtime s010); the grid is Raymobtime's.
+The positions of house fronts were read off the real street (Raymobtime s010).
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from mobfl.tasks.beams.conventions import BASE_STATION_M, GRID_ORIGIN_M, GRID_SHAPE, GRID_STEP_M
 
-BASE_STATION_M = (746.0, 560.0, 4.0)
-GRID_ORIGIN_M = (744.0, 429.0, 0.0)
-GRID_STEP_M = (1.15, 1.25, 1.0)
-GRID_SHAPE = (20, 200, 10)
-OBSTACLE, BASE_STATION, RECEIVER = 1, -1, -2
+Array = NDArray[np.float64]
 
 NORTH_END_M, _SOUTH_END_M = np.array([747.0, 675.2]), np.array([765.1, 417.0])
 ALONG = (_SOUTH_END_M - NORTH_END_M) / np.linalg.norm(_SOUTH_END_M - NORTH_END_M)

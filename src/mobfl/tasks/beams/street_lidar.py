@@ -5,7 +5,8 @@ from math import cos, hypot, pi, sin
 import numpy as np
 from numba import njit
 
-from mobfl.tasks.beams.street_frame import ACROSS, ALONG, GRID_ORIGIN_M, GRID_SHAPE, GRID_STEP_M, NORTH_END_M, OBSTACLE
+from mobfl.tasks.beams.conventions import GRID_ORIGIN_M, GRID_SHAPE, GRID_STEP_M, OBSTACLE
+from mobfl.tasks.beams.street_frame import ACROSS, ALONG, NORTH_END_M
 
 _LIDAR_ABOVE_ROOF_M, _LIDAR_RANGE_M = 1.0, 100.0
 _LIDAR_SLOPES = np.tan(np.radians(np.linspace(-24.8, 2.0, 64)))  # the lasers of a Velodyne HDL-64E, lowest first

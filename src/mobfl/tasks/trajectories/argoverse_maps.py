@@ -5,8 +5,6 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-from xml.parsers import expat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +12,14 @@ from scipy.spatial import cKDTree
 
 from mobfl.errors import InputError
 from mobfl.tasks.trajectories.recordings import LEFT, NO, RIGHT, STRAIGHT, UNKNOWN, YES, LaneMap
+from mobfl.wording import broken_line
+from mobfl.xml_elements import Element, xml_elements
 
 _MEETING_M = 0.05  # a lane's end and its successor's start, which the maps give in different roundings
 _BESIDE_M = (2.0, 5.0)  # from one centre line to the next: a narrow lane's width to a wide one's
 _SAME_HEADING = np.cos(np.radians(20))
 _SAMPLE_M = 1.0  # along a lane, where neighbours are looked for
 _TOUCHING_M = 1.0  # between samples of two lanes: where they cross, two are at most 0.71 m apart
-_CHUNK = 1 << 20
 
 _TURNS = {"NONE": STRAIGHT, "LEFT": LEFT, "RIGHT": RIGHT}
 _FLAGS = {"False": NO, "True": YES}
@@ -119,7 +118,7 @@ def read_vector_map(file: Path) -> LaneMap:
             case "way":
                 ways.append(_Way(line, _value(file, line, values, "lane_id")))
             case "nd" | "tag" if not ways:
-                raise _broken(file, line, "a way around it", f"<{element}> alone")
+                raise broken_line(file, line, "a way around it", f"<{element}> alone")
             case "nd":
                 ways[-1].nodes.append(_value(file, line, values, "ref"))
             case "tag":
@@ -132,7 +131,7 @@ def _lane(file: Path, way: _Way, nodes: Mapping[str, tuple[float, float]]) -> La
     try:
         line = np.array([nodes[name] for name in way.nodes]).reshape(-1, 2)
     except KeyError as error:
-        raise _broken(file, way.line, "nodes that the map holds", f"{error} in lane {way.name}") from None
+        raise broken_line(file, way.line, "nodes that the map holds", f"{error} in lane {way.name}") from None
     return Lane(
         way.name,
         line,
@@ -153,35 +152,21 @@ def _choice(file: Path, way: _Way, tag: str, meanings: Mapping[str, int]) -> int
         return UNKNOWN
     word = way.tags[tag][0]
     if word not in meanings:
-        raise _broken(file, way.line, f"{' or '.join(meanings)} in {tag}", f"{word!r} in lane {way.name}")
+        raise broken_line(file, way.line, f"{' or '.join(meanings)} in {tag}", f"{word!r} in lane {way.name}")
     return meanings[word]
 
 
-def _elements(file: Path) -> Iterator[tuple[int, str, dict[str, str]]]:
-    """Every element's line, name and attributes, as the file is read."""
-
-    def refuse(*_: object) -> None:
-        raise _broken(file, parser.CurrentLineNumber, "elements only", "a DOCTYPE")
-
-    parser, found = expat.ParserCreate(), list[tuple[int, str, dict[str, str]]]()
-    parser.StartElementHandler = lambda name, values: found.append((parser.CurrentLineNumber, name, values))
-    parser.StartDoctypeDeclHandler = refuse
+def _elements(file: Path) -> Iterator[Element]:
     try:
         with file.open("rb") as binary:
-            while chunk := binary.read(_CHUNK):
-                parser.Parse(chunk, False)
-                yield from found
-                found.clear()
-            parser.Parse(b"", True)
-    except expat.ExpatError as error:
-        raise _broken(file, error.lineno, "complete XML", expat.errors.messages[error.code]) from None
+            yield from xml_elements(file, binary)
     except OSError as error:
         raise InputError(f"{file}: cannot be read: {error.strerror or error}") from None
 
 
 def _value(file: Path, line: int, values: Mapping[str, str], name: str) -> str:
     if name not in values:
-        raise _broken(file, line, f"the attribute {name}", ", ".join(values) or "none")
+        raise broken_line(file, line, f"the attribute {name}", ", ".join(values) or "none")
     return values[name]
 
 
@@ -190,11 +175,7 @@ def _place(file: Path, line: int, values: Mapping[str, str]) -> tuple[float, flo
     try:
         return float(x), float(y)
     except ValueError:
-        raise _broken(file, line, "numbers in x and y", f"{x!r} and {y!r}") from None
-
-
-def _broken(file: Path, line: int, rule: str, value: Any) -> InputError:
-    return InputError(f"{file}, line {line}: there must be {rule}, got {value}")
+        raise broken_line(file, line, "numbers in x and y", f"{x!r} and {y!r}") from None
 
 
 # ---- centre lines alone ---------------------------------------------------------------------------
