@@ -32,6 +32,7 @@ from mobfl.learning.torch_steps import load
 from mobfl.mobility.poisson import poisson_crossings
 from mobfl.rng import generator, stream
 from mobfl.rounds import FixedPlan, Outcome, simulate_rounds
+from mobfl.servers.planned_rounds import PlannedRounds
 from mobfl.tasks.beams.generated import generated_samples
 from mobfl.tasks.beams.model import Lidar2D, cross_entropy
 from mobfl.tasks.beams.task import BeamTask, FusedBackend
@@ -119,7 +120,7 @@ def engine() -> None:
 
     def with_engine() -> None:
         task.evaluate(start.model)
-        for _ in learn(ROAD, task, FixedPlan(H, T), 0, start):
+        for _ in learn(ROAD, task, PlannedRounds(FixedPlan(H, T)), 0, start):
             pass
 
     found = ratio(with_engine, lambda: bare_loop(rounds, start.model), 5)

@@ -20,6 +20,17 @@ class Truth:
         return bool(abs(self.value - mpf(float(computed))) <= tolerance * self.size)
 
 
+def worth(uploads: mpf, noise: mpf) -> mpf:
+    """E[M/(M + ν)] = 1 − e^−Λ·₁F₁(ν; ν + 1; Λ); for small Λ nearly all of that cancels."""
+    with mp.extradps(40):
+        return 1 - mp.exp(-uploads) * mp.hyp1f1(noise, noise + 1, uploads)
+
+
+def worth_slope(uploads: mpf, noise: mpf) -> mpf:
+    """Its derivative, ∫ ν s^(ν−1) (1 − s) e^(−Λ(1−s)) ds over 0 … 1."""
+    return mp.hyp1f1(2, noise + 2, -uploads) / (noise + 1)
+
+
 @dataclass(frozen=True)
 class Road:
     rate: mpf
@@ -27,6 +38,7 @@ class Road:
     transfers: mpf
     alpha: mpf
     beta: mpf
+    noise: mpf
 
     @classmethod
     def of(cls, scenario: Scenario) -> "Road":
@@ -37,6 +49,7 @@ class Road:
             mpf(link.download_s) + mpf(link.upload_s),
             mpf(compute.min_step_s),
             mpf(compute.extra_step_s),
+            mpf(scenario.training.noise_uploads),
         )
 
     def t_min(self, h: int) -> mpf:
@@ -71,15 +84,15 @@ class Road:
     def objective(self, h: int, t: float) -> Truth:
         uploads = self.uploads(h, t)
         scale = mpf(h) / mpf(t)
-        return Truth(scale * -mp.expm1(-uploads.value), scale * min(mpf(1), uploads.size))
+        return Truth(scale * worth(uploads.value, self.noise), scale * min(mpf(1), uploads.size / (1 + self.noise)))
 
     def objective_slope(self, h: int, t: float) -> Truth:
         uploads, slope = self.uploads(h, t), self.uploads_slope(h, t)
-        empty = mp.exp(-uploads.value)
+        each = worth_slope(uploads.value, self.noise)
         scale = mpf(h) / mpf(t) ** 2
-        gain, loss = mpf(t) * slope * empty, -mp.expm1(-uploads.value)
-        # An error of Λ in the exponent spoils both terms by their derivatives.
-        return Truth(scale * (gain - loss), scale * (gain + loss + (gain + empty) * uploads.size))
+        gain, loss = mpf(t) * slope * each, worth(uploads.value, self.noise)
+        # An error of Λ spoils both terms by their derivatives.
+        return Truth(scale * (gain - loss), scale * (gain + loss + (gain + each) * uploads.size))
 
     def c0_c1(self, h: int) -> tuple[Truth, Truth]:
         spare = self.t0 - self.t_min(h)

@@ -13,6 +13,8 @@ RATES = log_uniform(1e-9, 1e3)
 JITTER = st.just(0.0) | log_uniform(1e-3, 30.0) | log_uniform(1e-13, 1e-3)
 STEPS_THAT_FIT = log_uniform(1.2, 150.0)
 NO_SPREAD = st.just(0.0)
+NO_NOISE = st.just(0.0)
+SOME_NOISE = st.just(0.0) | log_uniform(1e-3, 1e4)
 
 
 def scenarios(
@@ -20,8 +22,9 @@ def scenarios(
     jitter: st.SearchStrategy[float] = JITTER,
     steps_that_fit: st.SearchStrategy[float] = STEPS_THAT_FIT,
     spread: st.SearchStrategy[float] = NO_SPREAD,
+    noise: st.SearchStrategy[float] = NO_NOISE,
 ) -> st.SearchStrategy[Scenario]:
-    """Scenarios by their proportions: `jitter` is β/α, `spread` the speeds' sd over their mean."""
+    """Scenarios by their proportions: `jitter` is β/α, `spread` the speeds' sd over their mean, `noise` is ν."""
     return st.builds(
         _scenario,
         dwell_s=log_uniform(0.5, 500.0),
@@ -33,6 +36,7 @@ def scenarios(
         steps_that_fit=steps_that_fit,
         jitter=jitter,
         spread=spread,
+        noise=noise,
     )
 
 
@@ -46,6 +50,7 @@ def _scenario(
     steps_that_fit: float,
     jitter: float,
     spread: float,
+    noise: float,
 ) -> Scenario:
     transfer_s = transfer_share * dwell_s
     min_step_s = (dwell_s - transfer_s) / steps_that_fit
@@ -63,5 +68,6 @@ def _scenario(
                 "upload_s": (1 - download_share) * transfer_s,
             },
             "compute": {"min_step_s": min_step_s, "extra_step_s": jitter * min_step_s},
+            "training": {"noise_uploads": noise},
         }
     )

@@ -79,6 +79,18 @@ def test_the_table_promises_and_marks_defaults() -> None:
     assert all(len(line) <= 80 for line in lines)
 
 
+def test_the_table_says_when_averaging_counts() -> None:
+    lines = run("plan", "--set", "training.noise_uploads=2").stdout.splitlines()
+    assert any("training.noise_uploads" in line and "2" in line for line in lines)
+    assert "Plan for the greatest g_ν = (H/T)·E[M/(M + ν)], ν = 2" in lines
+    assert any(line.split()[:3] == ["objective", "0.50855", "/s"] and "g_ν" in line for line in lines)
+    assert any(line.startswith("Loss of g_ν when") for line in lines)
+    assert all(len(line) <= 80 for line in lines)
+    assert list(json.loads(run("plan", "--set", "training.noise_uploads=2", "--json").stdout)) == list(
+        json.loads(run("plan", "--json").stdout)
+    )
+
+
 def test_scenarios_are_listed_and_printed(tmp_path: Path) -> None:
     assert {"paper", "highway", "urban", "carpark"} <= {
         line.split()[0] for line in run("scenarios").stdout.splitlines()

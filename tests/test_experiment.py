@@ -5,12 +5,13 @@ import pytest
 
 from fake_task import CountingTask
 from mobfl import Scenario
-from mobfl.experiment import Learnt, Start, fresh_start, learn, whole_rounds
+from mobfl.experiment import Learnt, Start, fresh_start, learn, server_steps, training_site
 from mobfl.history import History
 from mobfl.learning.aggregation import Weights
 from mobfl.learning.task import Integers
 from mobfl.mobility.crossings import Crossings
 from mobfl.rounds import FixedPlan
+from mobfl.servers.planned_rounds import PlannedRounds
 
 # No jitter: a vehicle needs 1 + 3 · 0.2 + 1 = 2.6 s for H = 3.
 ROAD = Scenario.from_dict(
@@ -19,7 +20,7 @@ ROAD = Scenario.from_dict(
         "training": {"samples_per_vehicle": [20, 40], "batch_size": 8, "duration_s": 15.0},
     }
 )
-PLAN = FixedPlan(3, 5.0)
+SERVER = PlannedRounds(FixedPlan(3, 5.0))
 
 
 def crossings(*rows: tuple[str, float, float]) -> Crossings:
@@ -28,7 +29,7 @@ def crossings(*rows: tuple[str, float, float]) -> Crossings:
 
 
 def run(task: CountingTask, traffic: Crossings, workers: int = 1, start: Start | None = None) -> list[Learnt]:
-    return list(learn(ROAD, task, PLAN, 7, start or fresh_start(task, 7), traffic, workers))
+    return list(learn(ROAD, task, SERVER, 7, start or fresh_start(task, 7), traffic, workers))
 
 
 def test_three_vehicles_in_three_rounds() -> None:
@@ -120,18 +121,17 @@ def test_rounds_go_on_when_nobody_comes() -> None:
     alone = Crossings.sorted(["a", "b"], [0.0, 40.0], [0.5, 41.0])
     quiet = ROAD.with_values({"training.duration_s": 30.0, "traffic.participation": 1e-9})
     task = CountingTask()
-    learnt = list(learn(quiet, task, PLAN, 7, fresh_start(task, 7), alone))
+    learnt = list(learn(quiet, task, SERVER, 7, fresh_start(task, 7), alone))
     assert [(each.row["round"], each.row["end_s"], each.row["present"]) for each in learnt] == [
         (k, 5.0 * (k + 1), 0) for k in range(6)
     ]
 
 
-def test_training_lasts_whole_rounds() -> None:
-    assert whole_rounds(Scenario(), 8.0) == 1250
-    assert whole_rounds(Scenario(), 11.776333410922522) == 849
+@pytest.mark.parametrize(("round_s", "rounds"), [(8.0, 1250), (11.776333410922522, 849), (10_001.0, 0)])
+def test_training_lasts_whole_rounds(round_s: float, rounds: int) -> None:
     assert len(run(CountingTask(), crossings(("a", 0.0, 9.0)))) == 3
-    with pytest.raises(ValueError, match=r"training.duration_s must be at least one round of 10001 s, got 10000"):
-        whole_rounds(Scenario(), 10_001.0)
+    site = training_site(Scenario(), 0, None)
+    assert sum(1 for _ in server_steps(PlannedRounds(FixedPlan(1, round_s)), site)) == rounds
 
 
 def test_a_history_knows_the_least_loss_and_when_a_target_was_met() -> None:

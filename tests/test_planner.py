@@ -5,23 +5,27 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from mpmath import lambertw, mp, mpf
 from numpy.typing import NDArray
+from scipy.special import hyp1f1
 
-from mobfl import InputError, Plan, Scenario, algorithm_1, best_round_s, plan, plan_many, theory
+from mobfl import Crossings, InputError, Plan, Scenario, algorithm_1, best_round_s, plan, plan_many, theory
 from mobfl.optimum import best_linear_round_s
-from oracle import Road
-from roads_at_random import log_uniform, scenarios
+from oracle import Road, worth, worth_slope
+from roads_at_random import SOME_NOISE, log_uniform, scenarios
 
 some_spread = st.just(0.0) | st.floats(0.02, 0.5)
+some_jitter = st.just(0.0) | log_uniform(1e-3, 30.0)
 
 
 def grid_objective(scenario: Scenario, h: NDArray[np.int64], t: NDArray[np.float64]) -> NDArray[np.float64]:
-    """g as the paper prints it, for constant speeds: Theorem 1 and Eq. 5, plainly in NumPy."""
+    """g as the paper prints it, for constant speeds: Theorem 1 and Eq. 5, plainly in NumPy; with ν > 0, SciPy's g_ν."""
     rate = scenario.traffic.arrivals_per_s * scenario.traffic.participation
     t0, beta_h = scenario.dwell_s, scenario.compute.extra_step_s * h
     spare = np.minimum(t, t0) - scenario.compute.min_step_s * h - scenario.link.download_s - scenario.link.upload_s
     success = 1 - np.exp(-np.maximum(spare, 0) / beta_h) if beta_h.all() else 1.0
     uploads = 2 * rate * spare + rate * success * (np.abs(t - t0) - 2 * beta_h)
-    return np.where(spare >= -1e-12 * t0, h / t * (1 - np.exp(-np.maximum(uploads, 0))), 0.0)
+    uploads, noise = np.maximum(uploads, 0), scenario.training.noise_uploads
+    worth = uploads / (1 + noise) * hyp1f1(1, noise + 2, -uploads) if noise else 1 - np.exp(-uploads)
+    return np.where(spare >= -1e-12 * t0, h / t * worth, 0.0)
 
 
 # ---- the paper ------------------------------------------------------------------------------------
@@ -69,6 +73,18 @@ def test_no_point_of_a_fine_grid_is_better(scenario: Scenario) -> None:
     assert best.numbers[2] <= on_grid * (1 + 1e-3)
 
 
+@given(scenarios(steps_that_fit=log_uniform(1.2, 30.0), jitter=some_jitter, noise=log_uniform(1e-3, 1e3)))
+def test_no_point_of_a_grid_averages_better(scenario: Scenario) -> None:
+    best = plan(scenario)
+    assume(best.reason is None)
+    h = np.arange(1, int(theory.max_local_steps(scenario)) + 1)[:, np.newaxis]
+    t_min, t_max = theory.min_delay_s(scenario, h), theory.max_round_s(scenario, h)
+    t = t_min + (t_max - t_min) * np.append(0, np.geomspace(1e-12, 1, 600))
+    on_grid = grid_objective(scenario, h, t).max()
+    assert best.numbers[2] >= on_grid * (1 - 1e-6)
+    assert best.numbers[2] <= on_grid * (1 + 1e-2)
+
+
 @given(scenarios(rates=log_uniform(1e-4, 1e2), jitter=log_uniform(1e-2, 10.0), spread=some_spread))
 def test_algorithm_1_agrees(scenario: Scenario) -> None:
     best, found = plan(scenario), algorithm_1(scenario, 1e-9 * scenario.dwell_s)
@@ -78,7 +94,7 @@ def test_algorithm_1_agrees(scenario: Scenario) -> None:
         assert found.numbers[2] == pytest.approx(best.numbers[2], rel=1e-7)
 
 
-@given(scenarios(jitter=log_uniform(1e-3, 30.0)), st.floats(0.0, 1.0))
+@given(scenarios(jitter=log_uniform(1e-3, 30.0), noise=SOME_NOISE), st.floats(0.0, 1.0))
 def test_the_best_round_is_where_the_slope_changes_sign(scenario: Scenario, share: float) -> None:
     """The slope's sign by 40-digit arithmetic, just before and just after the T found."""
     most = int(theory.max_local_steps(scenario))
@@ -97,7 +113,17 @@ def test_the_closed_form_is_lambert_w(c: float) -> None:
     assert float(best_linear_round_s(np.array(2.0), np.array(-c))) == pytest.approx(float(exact) / 2, rel=1e-11)
 
 
-@given(scenarios(spread=some_spread), st.integers(1, 400), st.integers(0, 400))
+@given(log_uniform(1e-18, 1e3), log_uniform(1e-9, 1e3))
+def test_the_best_round_along_a_line_where_averaging_counts(c: float, noise: float) -> None:
+    """The sign of (slope·T)·w′ − w by 60-digit arithmetic, just below and just above the Λ found."""
+    t = float(best_linear_round_s(np.array(2.0), np.array(-c), noise))
+    with mp.workdps(60):
+        for near, sign in ((1 - mpf("1e-9"), 1), (1 + mpf("1e-9"), -1)):
+            uploads = (2 * mpf(t) - mpf(c)) * near
+            assert sign * ((uploads + mpf(c)) * worth_slope(uploads, mpf(noise)) - worth(uploads, mpf(noise))) > 0
+
+
+@given(scenarios(spread=some_spread, noise=SOME_NOISE), st.integers(1, 400), st.integers(0, 400))
 def test_the_bound_that_rules_out_ranges(scenario: Scenario, a: int, more: int) -> None:
     """G(H)/H never rises: what branch and bound rests on."""
     most = int(theory.max_local_steps(scenario))
@@ -107,13 +133,63 @@ def test_the_bound_that_rules_out_ranges(scenario: Scenario, a: int, more: int) 
     assert best[-1] <= best[0] * (1 + 1e-12)
 
 
-@given(scenarios(steps_that_fit=log_uniform(401.0, 2e4), jitter=log_uniform(1e-2, 10.0)))
+@given(scenarios(steps_that_fit=log_uniform(401.0, 2e4), jitter=log_uniform(1e-2, 10.0), noise=SOME_NOISE))
 def test_branch_and_bound_finds_what_trying_every_h_finds(scenario: Scenario) -> None:
     h = np.arange(1, int(theory.max_local_steps(scenario)) + 1)
     g = theory.objective(scenario, h, best_round_s(scenario, h))
     best = plan(scenario)
     assert best.numbers[2] >= g.max() * (1 - 1e-14)
     assert best.numbers[0] <= h[g.argmax()] or g[best.numbers[0] - 1] >= g.max() * (1 - 1e-14)
+
+
+# ---- when averaging counts ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("noise", "h", "t", "g"),
+    [(0.5, 23, 11.9152, 0.883688), (1, 23, 12.3664, 0.704284), (2, 22, 12.4880, 0.508548), (5, 37, 31.5000, 0.287010)],
+)
+def test_the_papers_road_when_averaging_counts(paper: Scenario, noise: float, h: int, t: float, g: float) -> None:
+    best = plan(paper.with_values({"training.noise_uploads": noise}))
+    assert best.local_steps == h
+    assert (best.round_s, best.objective) == (pytest.approx(t, abs=1e-4), pytest.approx(g, abs=1e-6))
+
+
+@pytest.mark.parametrize("values", [{}, {"compute.extra_step_s": 0}, {"traffic.speed_sd_mps": 4}])
+def test_vanishing_noise_approaches_none(paper: Scenario, values: dict[str, float]) -> None:
+    without = plan(paper.with_values(values))
+    h, t, g = plan(paper.with_values({**values, "training.noise_uploads": 1e-9})).numbers
+    assert (h, pytest.approx(t, rel=1e-7), pytest.approx(g, rel=1e-8)) == without.numbers
+    assert plan(paper.with_values({**values, "training.noise_uploads": 1e-12})) == without
+
+
+def test_the_best_h_leaps_from_one_peak_to_another(paper: Scenario) -> None:
+    """Short rounds of few uploads or long ones of many: for ν = 4 either is a peak of max_T g over H."""
+    scenario = paper.with_values({"training.noise_uploads": 4})
+    g = theory.objective(scenario, np.arange(1, 90), best_round_s(scenario, np.arange(1, 90)))
+    peaks = 2 + np.flatnonzero((g[1:-1] > g[:-2]) & (g[1:-1] > g[2:]))
+    assert peaks.tolist() == [23, 35]
+    assert plan(scenario).local_steps == 23
+    assert plan(paper.with_values({"training.noise_uploads": 4.2})).local_steps == 36
+
+
+@given(scenarios(rates=log_uniform(1e-3, 10.0), steps_that_fit=log_uniform(1.2, 60.0)))
+def test_with_endless_noise_every_upload_counts_alike(scenario: Scenario) -> None:
+    """ν·E[M/(M + ν)] → Λ: no H and T give more uploads times steps per second."""
+    best = plan(scenario.with_values({"training.noise_uploads": 1e12}))
+    assume(best.reason is None)
+    h = np.arange(1, int(theory.max_local_steps(scenario)) + 1)[:, np.newaxis]
+    t = scenario.dwell_s * np.geomspace(0.1, 1e4, 300)
+    steps_per_s = h * theory.expected_uploads(scenario, h, t) / t
+    assert best.numbers[2] * 1e12 >= steps_per_s.max() * (1 - 1e-4)
+
+
+def test_whoever_maximises_another_objective_says_so(paper: Scenario) -> None:
+    scenario = paper.with_values({"training.noise_uploads": 2})
+    with pytest.raises(InputError, match=r"training\.noise_uploads must be 0 for Algorithm 1.*, got 2"):
+        algorithm_1(scenario)
+    with pytest.raises(InputError, match=r"training\.noise_uploads must be 0 for a plan from crossings.*, got 2"):
+        plan(scenario, Crossings(np.arange(3), np.arange(3.0), np.arange(3.0) + 20))
 
 
 # ---- extremes -------------------------------------------------------------------------------------
@@ -193,7 +269,7 @@ def test_the_remedy_works(paper: Scenario, values: dict[str, float]) -> None:
 # ---- many roads -----------------------------------------------------------------------------------
 
 roads = st.lists(
-    scenarios(steps_that_fit=log_uniform(0.5, 3000.0), spread=st.just(0.0) | st.floats(0.05, 0.4)),
+    scenarios(steps_that_fit=log_uniform(0.5, 3000.0), spread=st.just(0.0) | st.floats(0.05, 0.4), noise=SOME_NOISE),
     min_size=1,
     max_size=8,
 )
@@ -266,6 +342,7 @@ def test_links_in_bytes_and_empty_tables() -> None:
             r"row 1: road\.length_m must be a number, got True",
         ),
         ({"training.batch_size": [64, 2.5]}, r"row 1: training\.batch_size must be a whole number, got 2\.5"),
+        ({"training.noise_uploads": [0, -1]}, r"row 1: training\.noise_uploads must be >= 0, got -1"),
         ({"training.split": ["random", "foo"]}, r"row 1: training\.split must be one of"),
         ({"traffic.speed_sd_mps": [1.0, 30.0]}, r"row 1: traffic\.speed_sd_mps must be <= traffic\.speed_mps"),
         ({"road.lenght_m": []}, r"road\.lenght_m is not a known key"),

@@ -5,19 +5,23 @@ from mobfl import Scenario, plan, theory
 from mobfl.sensitivity import sensitivity
 
 
-def test_losses_against_hand_made_ratios(paper: Scenario) -> None:
-    best = plan(paper)
+@pytest.mark.parametrize(("noise", "more_steps"), [(0, 29), (2, 26)])
+def test_losses_against_hand_made_ratios(paper: Scenario, noise: float, more_steps: int) -> None:
+    road = paper.with_values({"training.noise_uploads": noise})
+    best = plan(road)
     h, t, g = best.numbers
-    rows = {row.name: row for row in sensitivity(paper, best)}
-    assert rows["round_s"].loss_below == pytest.approx(1 - theory.objective(paper, h, 0.8 * t) / g)
-    assert rows["local_steps"].loss_above == pytest.approx(1 - theory.objective(paper, 29, t) / g)
-    busy = paper.with_values({"traffic.arrivals_per_s": 0.12})
+    rows = {row.name: row for row in sensitivity(road, best)}
+    assert rows["round_s"].loss_below == pytest.approx(1 - theory.objective(road, h, 0.8 * t) / g)
+    assert rows["local_steps"].loss_above == pytest.approx(1 - theory.objective(road, more_steps, t) / g)
+    busy = road.with_values({"traffic.arrivals_per_s": 0.12})
     regret = 1 - theory.objective(busy, h, t) / plan(busy).numbers[2]
     assert rows["traffic.arrivals_per_s"].loss_above == pytest.approx(regret)
 
 
-def test_every_loss_is_a_share(paper: Scenario) -> None:
-    losses = [loss for row in sensitivity(paper, plan(paper)) for loss in (row.loss_below, row.loss_above)]
+@pytest.mark.parametrize("noise", [0, 2])
+def test_every_loss_is_a_share(paper: Scenario, noise: float) -> None:
+    scenario = paper.with_values({"training.noise_uploads": noise})
+    losses = [loss for row in sensitivity(scenario, plan(scenario)) for loss in (row.loss_below, row.loss_above)]
     assert np.all([loss is not None and 0 < loss < 1 for loss in losses])
 
 

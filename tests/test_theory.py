@@ -1,12 +1,15 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from mpmath import mpf
+from scipy.stats import poisson
 
 from mobfl import InputError, Scenario, theory
-from oracle import Road
-from roads_at_random import scenarios
+from oracle import Road, worth, worth_slope
+from roads_at_random import SOME_NOISE, log_uniform, scenarios
 
 # Where T lies: below T_min, between T_min and T0, at T0, above.
 round_shares = st.floats(0.01, 5.0) | st.just(1.0)
@@ -23,7 +26,7 @@ def near_a_jump(scenario: Scenario, h: int, t: float) -> bool:
     return bool(layer < mpf("1e-6") * road.t0 and abs(road.spare(h, t)) < max(mpf("1e-12") * road.t0, 40 * layer))
 
 
-@given(scenarios(), st.floats(0.0, 1.3), round_shares)
+@given(scenarios(noise=SOME_NOISE), st.floats(0.0, 1.3), round_shares)
 def test_uploads_and_objective_agree_with_forty_digits(scenario: Scenario, share: float, of_dwell: float) -> None:
     h, t = steps(scenario, share), of_dwell * scenario.dwell_s
     assume(not near_a_jump(scenario, h, t))
@@ -32,7 +35,7 @@ def test_uploads_and_objective_agree_with_forty_digits(scenario: Scenario, share
     assert road.objective(h, t).agrees(theory.objective(scenario, h, t))
 
 
-@given(scenarios(), st.floats(0.0, 1.0), round_shares)
+@given(scenarios(noise=SOME_NOISE), st.floats(0.0, 1.0), round_shares)
 def test_slope_agrees_with_forty_digits(scenario: Scenario, share: float, of_dwell: float) -> None:
     h, t = steps(scenario, share), of_dwell * scenario.dwell_s
     road = Road.of(scenario)
@@ -53,13 +56,44 @@ def test_long_round_line_agrees_with_forty_digits(scenario: Scenario, share: flo
     assert c1.agrees(theory.long_round_offset_s(scenario, h))
 
 
-@given(scenarios(), st.floats(0.0, 1.0))
+@given(scenarios(noise=SOME_NOISE), st.floats(0.0, 1.0))
 def test_g_only_falls_above_the_bound_of_proposition_1(scenario: Scenario, share: float) -> None:
     h = steps(scenario, share)
     bound = theory.max_round_s(scenario, h)
     assert np.isfinite(bound)
     beyond = bound * np.array([1.000001, 1.1, 2.0, 10.0])
     assert np.all(theory.objective_slope(scenario, h, beyond) <= 0)
+
+
+@given(st.just(0.0) | log_uniform(1e-12, 1e6), st.just(0.0) | log_uniform(1e-12, 1e3))
+def test_the_worth_of_a_round_agrees_with_forty_digits(uploads: float, noise: float) -> None:
+    assert theory.round_worth(uploads, noise) == pytest.approx(float(worth(mpf(uploads), mpf(noise))), rel=2e-15)
+    assume(noise > 0)
+    slope = theory.worth_and_slope(uploads, noise)[1]
+    assert slope == pytest.approx(float(worth_slope(mpf(uploads), mpf(noise))), rel=4e-15)
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-9, 0.5, 2.0, 1e3])
+def test_the_worth_of_a_round_is_a_mean_over_poisson_counts(noise: float) -> None:
+    uploads, counts = np.array([1e-6, 0.1, 0.9, 3.0, 20.0, 60.0]), np.arange(1, 400)
+    chances = poisson.pmf(counts, uploads[:, np.newaxis])
+    assert theory.round_worth(uploads, noise) == pytest.approx(
+        (chances * counts / (counts + noise)).sum(axis=1), rel=1e-12
+    )
+
+
+def test_the_worth_of_a_round_at_its_ends() -> None:
+    noise = np.array([0.0, 1e-300, 1.0, 1e3])
+    assert theory.round_worth(0.0, noise).tolist() == [0, 0, 0, 0]
+    assert theory.round_worth(1e-9, noise) == pytest.approx(1e-9 / (1 + noise), rel=1e-8)
+    assert theory.round_worth(1e9, noise) == pytest.approx([1, 1, 1, 1], abs=1e-5)
+    assert theory.round_worth(1e6, 1e12) == pytest.approx(1e6 / (1e6 + 1e12), rel=1e-11)  # M is nearly Λ
+
+
+def test_an_array_of_roads_agrees_on_whether_averaging_counts(paper: Scenario) -> None:
+    roads = replace(theory.Conditions.of(paper), noise_uploads=np.array([0.0, 2.0]))
+    with pytest.raises(InputError, match="roads must agree on whether averaging counts"):
+        theory.objective(roads, 24, 11.8)
 
 
 def test_delay_follows_equation_2(paper: Scenario) -> None:
@@ -98,7 +132,7 @@ def test_a_deadline_met_exactly_is_met(paper: Scenario) -> None:
     assert theory.expected_uploads(scenario, 30, np.nextafter(t_min, 0)) == 0
 
 
-@given(scenarios(spread=st.just(0.0) | st.floats(0.01, 0.5)))
+@given(scenarios(spread=st.just(0.0) | st.floats(0.01, 0.5), noise=SOME_NOISE))
 def test_a_vector_call_equals_a_loop_of_scalar_calls(scenario: Scenario) -> None:
     h = np.array([1, 2, 7])[:, np.newaxis]
     t = scenario.dwell_s * np.array([0.1, 0.7, 1.0, 1.9])

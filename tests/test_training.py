@@ -44,7 +44,11 @@ def test_a_run_folder_holds_what_is_agreed(whole: Path) -> None:
     run = json.loads((whole / "run.json").read_text())
     assert run["status"] == "done"
     assert run["scenario"]["training"]["duration_s"] == 300.0
-    assert (run["plan"], run["seed"], run["task"]) == ({"local_steps": 10, "round_s": 6.0}, 3, "counting")
+    assert (run["plan"], run["seed"], run["task"]) == (
+        {"policy": "rounds", "local_steps": 10, "round_s": 6.0},
+        3,
+        "counting",
+    )
     assert {"numpy", "mobfl", "python"} <= run["versions"].keys()
     table = pq.read_table(whole / "rounds.parquet")
     assert table.column_names == [

@@ -1,69 +1,61 @@
-"""The one place where rounds meet learning.
+"""The one place where traffic meets learning.
 
-The rounds say who uploads; only those vehicles' local steps are computed, and only models that changed are evaluated.
-Every draw is addressed by vehicle and attempt and every sum has its order, so the result does not depend on how many
-workers there are.
+A server's steps say who uploads; only those vehicles' local steps are computed, and only models that changed are
+evaluated. Every draw is addressed by vehicle and attempt and every sum has its order, so the result does not depend on
+how many workers there are.
 """
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
-from itertools import chain, count, takewhile
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
 
 from mobfl.errors import InputError
-from mobfl.history import ROUNDING, Row
-from mobfl.learning.aggregation import Upload, Weights, aggregate
+from mobfl.history import Row
+from mobfl.learning.aggregation import Upload, Weights, aggregate, mixed
 from mobfl.learning.holdings import draw_batches, held_samples
+from mobfl.learning.rates import learning_rate
 from mobfl.learning.task import Task
 from mobfl.mobility.crossings import Crossings
 from mobfl.mobility.participation import taking_part
 from mobfl.mobility.poisson import poisson_crossings
 from mobfl.rng import generator, stream
-from mobfl.rounds import Outcome, Policy, Rounds, simulate_rounds
 from mobfl.scenario import Scenario, Training
+from mobfl.servers.site import Site
+from mobfl.servers.steps import Contribution, Server, ServerStep
 
 Scores = Mapping[str, float]
 
 
 @dataclass(frozen=True)
 class Learnt:
-    """Where a run stands after a round: the round's row, the model at its end, and why uploads were rejected."""
+    """Where a run stands after a server step: its row, the model that is served then, and why uploads were rejected.
+
+    `versions` holds the other models that are needed to go on, by how many steps led to them: those that vehicles are
+    training on, and the one that training goes on from where an average of it is served.
+    """
 
     row: Row
     model: Weights
     rejections: tuple[str, ...] = ()
+    versions: Mapping[int, Weights] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Start:
-    """What a run goes on from: so many rounds are done, with this model and these scores."""
+    """What a run goes on from: so many steps are done, with this served model, its scores and the other versions."""
 
     rounds: int
     model: Weights
     scores: Scores
-
-
-@dataclass(frozen=True)
-class _Visit:
-    """One vehicle's upload in one round."""
-
-    key: np.uint64
-    attempt: int
-
-
-@dataclass(frozen=True)
-class _Round:
-    number: int
-    start_s: float
-    end_s: float
-    local_steps: int
-    present: int
-    uploads: tuple[_Visit, ...]
+    versions: Mapping[int, Weights] = field(default_factory=dict)
 
 
 def fresh_start(task: Task, seed: int) -> Start:
@@ -74,121 +66,127 @@ def fresh_start(task: Task, seed: int) -> Start:
 def learn(
     scenario: Scenario,
     task: Task,
-    policy: Policy,
+    server: Server,
     seed: int,
     start: Start,
     crossings: Crossings | None = None,
     workers: int = 1,
 ) -> Iterator[Learnt]:
-    """The rounds after `start`, one by one, for as long as training lasts or the recorded traffic does."""
-    steps = _LocalSteps(task, scenario.training, stream(seed, "samples"), stream(seed, "batches"))
-    rounds = _rounds(scenario, policy, seed, crossings)
+    """The server steps after `start`, one by one, for as long as training lasts or the recorded traffic does."""
+    site = training_site(scenario, seed, crossings)
+    vehicles = _Vehicles(task, scenario.training, site.duration_s, stream(seed, "samples"), stream(seed, "batches"))
+    models, scores = _Models(start, scenario.training.average_s), _known(start.scores)
+    waiting = deque[Callable[[], Learnt]]()
+    before_s = 0.0
     with _workers(workers) as submit:
-        waiting: deque[tuple[_Round, Weights, list[str], Callable[[], Scores]]] = deque()
-        model, scores = start.model, _known(start.scores)
-        for each in rounds:
-            if each.number < start.rounds:
+        for step in server_steps(server, site):
+            elapsed_s, before_s = step.end_s - before_s, step.end_s
+            if step.number < start.rounds:
                 continue
-            uploads = [submit(steps.upload, model, each.local_steps, visit) for visit in each.uploads]
-            new, rejections = aggregate(model, [upload() for upload in uploads])
-            if new is not model:
-                # The next round's vehicles train while this model is evaluated.
-                scores = submit(task.evaluate, new)
-            model = new
-            waiting.append((each, model, rejections, scores))
+            uploads = [submit(vehicles.upload, step, each, models.version(each.version)) for each in step.uploads]
+            new, rejections = aggregate(models.latest, [upload() for upload in uploads], server.merge)
+            if models.advance(step, new, elapsed_s):
+                # The next step's vehicles train while this model is evaluated.
+                scores = submit(task.evaluate, models.served)
+            waiting.append(partial(_learnt, step, models.served, rejections, models.others, scores))
             while len(waiting) > workers - 1:
-                yield _learnt(*waiting.popleft())
+                yield waiting.popleft()()
         while waiting:
-            yield _learnt(*waiting.popleft())
+            yield waiting.popleft()()
+
+
+def server_steps(server: Server, site: Site) -> Iterator[ServerStep]:
+    """Those that end within the training."""
+    return takewhile(lambda step: step.end_s <= site.end_s, server.steps(site))
+
+
+def training_site(scenario: Scenario, seed: int, crossings: Crossings | None) -> Site:
+    """The scenario's road until T_A, or the recorded one for as long as it was observed."""
+    start_s, duration_s = 0.0, scenario.training.duration_s
+    traffic: Iterable[Crossings] = poisson_crossings(scenario, seed)
+    if crossings is not None:
+        start_s, end_s = crossings.observed_s
+        duration_s = min(duration_s, end_s - start_s)
+        traffic = [taking_part(crossings, scenario.traffic.participation, seed)]
+    return Site(traffic, scenario.link, scenario.compute, seed, start_s, duration_s)
+
+
+class _Models:
+    """The models of a run: the latest, older ones in use, and what is served, which may be an average over time."""
+
+    def __init__(self, start: Start, average_s: float) -> None:
+        self.served, self._average_s = start.model, average_s
+        self._number, self._versions = start.rounds, {start.rounds: start.model, **start.versions}
+
+    @property
+    def latest(self) -> Weights:
+        return self._versions[self._number]
+
+    @property
+    def others(self) -> dict[int, Weights]:
+        """What is needed to go on besides the model that is served."""
+        needless = self._number if self.latest is self.served else None
+        return {number: model for number, model in self._versions.items() if number != needless}
+
+    def version(self, number: int) -> Weights:
+        if number not in self._versions:
+            raise InputError(f"the last model must come with version {number}, on which a vehicle trains, got none")
+        return self._versions[number]
+
+    def advance(self, step: ServerStep, new: Weights, elapsed_s: float) -> bool:
+        """Takes in the model that a step has led to; says whether what is served has changed."""
+        kept = {number: model for number, model in self._versions.items() if number in step.still_in_use}
+        self._number = step.number + 1
+        self._versions = {**kept, self._number: new}
+        before, self.served = self.served, self._averaged(new, elapsed_s)
+        return self.served is not before
+
+    def _averaged(self, new: Weights, elapsed_s: float) -> Weights:
+        """An exponential average over virtual time; the very same one where it has not moved."""
+        if not self._average_s:
+            return new
+        moved = mixed(self.served, new, -math.expm1(-elapsed_s / self._average_s))
+        still = all(np.array_equal(moved[name], values) for name, values in self.served.items())
+        return self.served if still else moved
 
 
 @dataclass(frozen=True)
-class _LocalSteps:
-    """What a vehicle does in a round: H steps (Eq. 1) from the round's model on batches of its own samples."""
+class _Vehicles:
+    """What vehicles do: H steps (Eq. 1) from the model that they got, on batches of their own samples."""
 
     task: Task
     training: Training
+    duration_s: float
     samples: np.uint64  # the stream of who holds which samples
     batches: np.uint64  # the stream of batches
 
-    def upload(self, model: Weights, steps: int, visit: _Visit) -> Upload:
-        held = held_samples(generator(self.samples, visit.key), self.task.pool, self.training)
-        random = generator(self.batches, visit.key, visit.attempt)
-        batches = draw_batches(random, held, steps, self.training.batch_size)
-        weights = self.task.local_steps(model, batches, self.training.learning_rate, self.training.momentum)
-        return Upload(weights, len(held))
+    def upload(self, step: ServerStep, mine: Contribution, model: Weights) -> Upload:
+        held = held_samples(generator(self.samples, mine.key), self.task.pool, self.training)
+        random = generator(self.batches, mine.key, mine.attempt)
+        batches = draw_batches(random, held, step.local_steps, self.training.batch_size)
+        rate = learning_rate(self.training, mine.download_s / self.duration_s)
+        weights = self.task.local_steps(model, batches, rate, self.training.momentum)
+        return Upload(weights, len(held), model, step.number - mine.version)
 
 
-def _learnt(each: _Round, model: Weights, rejections: list[str], scores: Callable[[], Scores]) -> Learnt:
+def _learnt(
+    step: ServerStep,
+    served: Weights,
+    rejections: list[str],
+    others: Mapping[int, Weights],
+    scores: Callable[[], Scores],
+) -> Learnt:
     row = {
-        "round": each.number,
-        "start_s": each.start_s,
-        "end_s": each.end_s,
-        "local_steps": each.local_steps,
-        "present": each.present,
-        "uploads": len(each.uploads),
+        "round": step.number,
+        "start_s": step.start_s,
+        "end_s": step.end_s,
+        "local_steps": step.local_steps,
+        "present": step.present,
+        "uploads": len(step.uploads),
         "rejected": len(rejections),
         **scores(),
     }
-    return Learnt(row, model, tuple(rejections))
-
-
-def whole_rounds(scenario: Scenario, round_s: float, crossings: Crossings | None = None) -> int:
-    """⌊T_A/T⌋, or fewer if the recorded traffic ends before: how many rounds a plan of this T has."""
-    duration_s = _span(scenario, crossings)[1]
-    rounds = int(duration_s * (1 + ROUNDING) / round_s)
-    if rounds < 1:
-        raise InputError(f"training.duration_s must be at least one round of {round_s:g} s, got {duration_s:g}")
-    return rounds
-
-
-def _span(scenario: Scenario, crossings: Crossings | None) -> tuple[float, float]:
-    """When the first round starts, on the traffic's clock, and how long training lasts."""
-    if crossings is None:
-        return 0.0, scenario.training.duration_s
-    start_s, end_s = crossings.observed_s
-    return start_s, min(scenario.training.duration_s, end_s - start_s)
-
-
-def _rounds(scenario: Scenario, policy: Policy, seed: int, crossings: Crossings | None) -> Iterator[_Round]:
-    """The rounds that end by T_A; times count from the first round."""
-    start_s, duration_s = _span(scenario, crossings)
-    traffic: Iterable[Crossings] = poisson_crossings(scenario, seed)
-    if crossings is not None:
-        traffic = [taking_part(crossings, scenario.traffic.participation, seed)]
-    blocks = simulate_rounds(traffic, policy, scenario.link, scenario.compute, seed, start_s=start_s)
-    rounds = chain.from_iterable(_single(block, start_s) for block in blocks)
-    return takewhile(lambda each: each.end_s <= duration_s * (1 + ROUNDING), _then_empty(rounds, policy))
-
-
-def _then_empty(rounds: Iterator[_Round], policy: Policy) -> Iterator[_Round]:
-    """After the last vehicle the rounds go on without any."""
-    last: _Round | None = None
-    for last in rounds:
-        yield last
-    if last is None:  # nobody came at all
-        order = policy.next_order(None)
-        last = _Round(-1, -order.round_s, 0.0, order.local_steps, 0, ())
-    length_s = last.end_s - last.start_s
-    for k in count(1):
-        start_s = last.end_s + (k - 1) * length_s
-        yield _Round(last.number + k, start_s, start_s + length_s, last.local_steps, 0, ())
-
-
-def _single(block: Rounds, start_s: float) -> Iterator[_Round]:
-    rows = block.vehicles
-    if rows is None:
-        raise ValueError("rounds without their vehicles cannot be learnt from")
-    uploaded = rows.outcome == Outcome.UPLOADED
-    key, attempt = rows.key[uploaded], rows.attempt[uploaded]
-    ends = np.cumsum(block.uploads)
-    for i in range(len(block)):
-        mine = slice(int(ends[i] - block.uploads[i]), int(ends[i]))
-        visits = tuple(map(_Visit, key[mine], attempt[mine].tolist()))
-        begin = float(block.start_s[i]) - start_s
-        yield _Round(
-            int(block.round[i]), begin, begin + block.round_s, block.local_steps, int(block.present[i]), visits
-        )
+    return Learnt(row, served, tuple(rejections), others)
 
 
 # Starts a call and returns what fetches its result.

@@ -49,36 +49,65 @@ def best_rounds(road: Conditions, h: Counts) -> tuple[Array, Array, Array, Array
 
 
 def _best_rounds(road: Conditions, h: Counts) -> tuple[Array, Array, Array, Array]:
-    rate, dwell, delay = road.arrivals_per_s, road.dwell, theory.delay(road, h)
+    rate, dwell, delay, noise = road.arrivals_per_s, road.dwell, theory.delay(road, h), road.noise
     if isinstance(delay, ShiftedExponential):
-        t = _best_round_with_jitter(rate, dwell, delay)
+        t = _best_round_with_jitter(rate, dwell, delay, noise)
     else:  # Λ is linear in T from T_min on
         c0, c1 = theory.long_round_identity(dwell, delay)
-        t = np.maximum(best_linear_round_s(rate * c0, rate * c1), theory.min_delay_s(road, h))
+        t = np.maximum(best_linear_round_s(rate * c0, rate * c1, noise), theory.min_delay_s(road, h))
     uploads = theory.uploads_identity(rate, dwell, delay, t)
-    return t, uploads, *theory.valid_and_objective(uploads, h, t)
+    return t, uploads, *theory.valid_and_objective(uploads, h, t, noise)
 
 
-def best_linear_round_s(slope: Array, offset: Array) -> Array:
-    """The T that maximises (1 − e^−Λ)/T for Λ = slope·T + offset; 0 where that only falls.
-
-    With y = slope·T this is y − log(1 + y) = −offset, so y = −W₋₁(−e^(offset − 1)) − 1. We solve for y
-    itself: the argument of W loses half its digits near −1/e, which is where rare traffic lies.
-    """
+def best_linear_round_s(slope: Array, offset: Array, noise: Any = None) -> Array:
+    """The T that maximises w(Λ)/T for Λ = slope·T + offset; 0 where that only falls. w is the worth of a round."""
     c = np.maximum(-offset, 0.0)
+    y = _best_growth(c) if noise is None else c + _best_uploads(c, noise)
+    return y / np.maximum(slope, _TINY)
+
+
+def _best_growth(c: Array) -> Array:
+    """y = slope·T where w = 1 − e^−Λ: then y − log(1 + y) = c, so y = −W₋₁(−e^(−c − 1)) − 1.
+
+    We solve for y itself: the argument of W loses half its digits near −1/e, which is where rare traffic lies.
+    """
     s = np.sqrt(2.0 * c)
     start = s + s * s / 3.0 + s * s * s / (36.0 + 6.0 * s)  # y's series in s, bent towards c + log c
     y = np.maximum(start, _SERIES_REACH)
     for _ in range(2):  # from within 0.5 % to 1e-12, for any c
         y = y - (y - np.log1p(y) - c) * (1.0 + y) / y
-    return np.where(s < _SERIES_REACH, start, y) / np.maximum(slope, _TINY)
+    return np.where(s < _SERIES_REACH, start, y)
 
 
-def _best_round_with_jitter(rate: Any, dwell: Dwell, delay: ShiftedExponential) -> Array:
-    """The root of ∂g/∂T: by Newton up to the longest dwell, in closed form beyond.
+def _best_uploads(c: Array, noise: Any) -> Array:
+    """Λ where w = E[M/(M + ν)]: then Λ²/d(Λ) = c, with ν < d ≤ ν + 2, and Λ is more than without noise.
 
-    The sign of ∂g/∂T is that of log(1 + T·∂Λ/∂T) − Λ, which falls in T and, unlike the paper's q, cannot
-    overflow.
+    Newton in log Λ from these bounds' larger lower one; a step that is not half the last is left to bisection.
+    """
+    log_c = np.log(np.maximum(c, _TINY))
+    low = x = np.maximum((log_c + np.log(noise)) / 2, np.log(np.log1p(_best_growth(np.maximum(c, _TINY)))))
+    high = (log_c + np.log(noise + 2.0)) / 2
+    last = np.inf
+    for _ in range(100):
+        uploads = np.exp(x)
+        a = theory.worth_fraction(uploads, noise)
+        d = noise + a
+        excess = 2.0 * x - np.log(d) - log_c
+        new = x - excess * d / (a * (uploads + d))
+        if (np.abs(new - x) <= _LAST_STEP).all():
+            break
+        low, high = np.where(excess > 0, low, x), np.where(excess > 0, x, high)
+        stray = (new < low) | (new > high) | (np.abs(new - x) > last / 2)
+        new = np.where(stray, (low + high) / 2, new)
+        last, x = np.abs(new - x), new
+    return np.where(c > 0.0, np.exp(new), 0.0)
+
+
+def _best_round_with_jitter(rate: Any, dwell: Dwell, delay: ShiftedExponential, noise: Any) -> Array:
+    """The root of ∂g/∂T: by Newton up to the longest dwell, along a straight line beyond.
+
+    The sign of ∂g/∂T is that of log(1 + T·∂Λ/∂T) − log(1 + w/w′), which falls in T and, unlike the paper's q,
+    cannot overflow.
     """
     low = delay.shift
     high = longest = dwell.longest
@@ -86,8 +115,9 @@ def _best_round_with_jitter(rate: Any, dwell: Dwell, delay: ShiftedExponential) 
     for iteration in range(100):
         uploads, slope, bend = theory.uploads_and_slopes(rate, dwell, delay, t)
         growth = t * slope
-        excess = np.log1p(growth) - uploads
-        new = t + excess * (1.0 + growth) / (t * np.maximum(slope * slope - bend, _TINY))
+        enough, damping = _enough_growth(uploads, noise)
+        excess = np.log1p(growth) - enough
+        new = t + excess * (1.0 + growth) / (t * np.maximum(slope * slope * damping - bend, _TINY))
         if iteration < _UNGUARDED_STEPS:
             new = np.minimum(np.maximum(new, low), high)
         else:
@@ -99,8 +129,17 @@ def _best_round_with_jitter(rate: Any, dwell: Dwell, delay: ShiftedExponential) 
         t = new
     beyond = (t == longest) & (excess > 0)  # from there on Λ is a straight line
     if beyond.any():
-        new = np.where(beyond, best_linear_round_s(slope, uploads - slope * t), new)
+        new = np.where(beyond, best_linear_round_s(slope, uploads - slope * t, noise), new)
     return new
+
+
+def _enough_growth(uploads: Array, noise: Any) -> tuple[Array, Any]:
+    """log(1 + w/w′), which T·∂Λ/∂T must reach for a longer round to pay, and −w″/w′; Λ and 1 without noise."""
+    if noise is None:
+        return uploads, 1.0
+    a = theory.worth_fraction(uploads, noise)
+    d = noise + a
+    return np.log1p(uploads + uploads * uploads / d), a / d
 
 
 def _settled(t: Array, least: Array) -> Array:

@@ -34,6 +34,7 @@ def plan(scenario: Scenario, crossings: "Crossings | None") -> Plan: ...
 def plan(scenario: theory.AnyRoad, crossings: "Crossings | None" = None) -> Plan:
     """The H and T that maximise g on this road; equal values of g go to the smaller H.
 
+    With `training.noise_uploads` above 0, g counts how many uploads a round averages (`theory.round_worth`).
     With recorded crossings, a `TracePlan` from their own law instead of the scenario's road and traffic.
     """
     if crossings is not None:
@@ -52,6 +53,7 @@ def _plan_trace(scenario: Scenario, crossings: "Crossings") -> TracePlan:
     from mobfl.trace_optimum import Trace, best_on_trace
 
     road, share = Conditions.of(scenario), scenario.traffic.participation
+    _refuse_noise(road, "a plan from crossings")
     trace = Trace(crossings, share)
     as_poisson = replace(
         road, arrivals_per_s=share * crossings.arrivals_per_s, length_m=float(crossings.dwell_s.mean()),
@@ -85,8 +87,8 @@ def plan_many(table: Any) -> Plans:
 
 
 def _alike(roads: Conditions) -> Iterator[Counts]:
-    """The rows in portions of one kind: `Conditions` must agree on whether speeds spread and steps jitter."""
-    kinds = 2 * roads.spreads + roads.jitters
+    """The rows in portions of one kind: `Conditions` must agree on these three."""
+    kinds = 4 * roads.averages + 2 * roads.spreads + roads.jitters
     for kind in np.unique(kinds):
         rows = np.flatnonzero(kinds == kind)
         yield from np.array_split(rows, -(-len(rows) // _ROADS_AT_ONCE))
@@ -107,6 +109,7 @@ def algorithm_1(scenario: theory.AnyRoad, gamma: float = 1e-6) -> Plan:
     which the paper's H_max admits, never uploads, so `max_local_steps` leaves it out.
     """
     road = Conditions.of(scenario)
+    _refuse_noise(road, "Algorithm 1")
     most = int(theory.max_local_steps(road))
     if not gamma > 0 or most > _MOST_STEPS_BY_ALGORITHM_1:
         raise InputError(f"gamma must be > 0 and H_max <= {_MOST_STEPS_BY_ALGORITHM_1:g}, got {gamma:g} and {most}")
@@ -122,3 +125,8 @@ def algorithm_1(scenario: theory.AnyRoad, gamma: float = 1e-6) -> Plan:
         t = (low + high) / 2
     best = int(np.argmax(theory.objective(road, h, t)))
     return Plan.at(road, int(h[best]), float(t[best]))
+
+
+def _refuse_noise(road: Conditions, what: str) -> None:
+    if road.noise is not None:
+        raise InputError(f"training.noise_uploads must be 0 for {what}, which maximises g, got {road.noise}")

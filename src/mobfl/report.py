@@ -31,6 +31,7 @@ _PLANNED_WITH = [
     ("compute.min_step_s", "s", "least time of a local step"),
     ("compute.extra_step_s", "s", "mean random time on top"),
 ]
+_NOISE = ("training.noise_uploads", "", "uploads that are worth half a round")
 
 
 def print_plan(console: Console, scenario: Scenario, title: str, plan: Plan) -> None:
@@ -39,16 +40,18 @@ def print_plan(console: Console, scenario: Scenario, title: str, plan: Plan) -> 
     if plan.reason is not None:
         console.print(f"\n[bold]No plan is possible[/bold]: {plan.reason}.", soft_wrap=True)
         return
-    console.print("\n[bold]Plan[/bold]")
+    noise = scenario.training.noise_uploads
+    goal, aim = ("g_ν", f" for the greatest g_ν = (H/T)·E[M/(M + ν)], ν = {noise:g}") if noise else ("g", "")
+    console.print(f"\n[bold]Plan[/bold]{aim}")
     console.print(_promise_table(scenario, plan))
-    console.print(f"\n[bold]Loss of g[/bold] when a value is off by {OFF_BY:.0%} and the plan is kept")
+    console.print(f"\n[bold]Loss of {goal}[/bold] when a value is off by {OFF_BY:.0%} and the plan is kept")
     console.print(_sensitivity_table(scenario, plan))
 
 
 def _scenario_table(scenario: Scenario) -> Table:
     table = Table(box=None, show_header=False)
     given = {f"{name}.{key}" for name, keys in scenario.given().items() for key in keys}
-    for key, unit, meaning in _PLANNED_WITH:
+    for key, unit, meaning in [*_PLANNED_WITH, _NOISE] if scenario.training.noise_uploads else _PLANNED_WITH:
         derived = scenario.link.model_bytes is not None and key in ("link.download_s", "link.upload_s")
         origin = "" if key in given else "from model_bytes" if derived else "default"
         table.add_row(key, f"{scenario.value(key):g} {unit}", meaning, f"[dim]{origin}[/dim]")
@@ -58,18 +61,19 @@ def _scenario_table(scenario: Scenario) -> Table:
 def _promise_table(scenario: Scenario, plan: Plan) -> Table:
     h, t, _ = plan.numbers
     contributing = theory.contributing_visit_prob(scenario, h, t)
-    table = _plan_table(plan)
+    table = _plan_table(plan, scenario.training.noise_uploads)
     table.add_row("", f"{3600 / t:.1f}", "rounds per hour")
     table.add_row("", f"{contributing:.2%}", "visits that contribute, of those taking part")
     return table
 
 
-def _plan_table(plan: Plan) -> Table:
+def _plan_table(plan: Plan, noise_uploads: float = 0.0) -> Table:
     h, t, g = plan.numbers
     table = Table(box=None, show_header=False)
     table.add_row("local_steps", f"[bold]{h}[/bold]", "H, the steps a vehicle takes in a round")
     table.add_row("round_s", f"[bold]{t:.4f}[/bold] s", "T, the length of a round")
-    table.add_row("objective", f"{g:.5g} /s", "g, valid local steps per second")
+    meaning = "g_ν, local steps per second times M/(M + ν)" if noise_uploads else "g, valid local steps per second"
+    table.add_row("objective", f"{g:.5g} /s", meaning)
     table.add_row("expected_uploads", f"{plan.expected_uploads:.4g}", "uploads per round")
     table.add_row("valid_round_prob", f"{plan.valid_round_prob:.4g}", "chance of a round with an upload")
     return table

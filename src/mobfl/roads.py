@@ -46,6 +46,7 @@ def conditions_from(table: Any) -> Conditions:
         transfers,
         column("compute.min_step_s"),
         column("compute.extra_step_s"),
+        column("training.noise_uploads"),
     )
 
 

@@ -23,9 +23,9 @@ Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 # Times are doubles: a deadline is known to a few roundings of the clock, and met if met within these.
-_ROUNDING = 4 * np.finfo(float).eps
+CLOCK_ROUNDING = 4 * np.finfo(float).eps
 _ROUNDS_AT_ONCE = 1 << 16
-_FOREVER = np.iinfo(np.int64).max
+FOREVER = np.iinfo(np.int64).max
 
 
 class Outcome(IntEnum):
@@ -68,7 +68,7 @@ class FixedPlan:
         self.next_order(None)  # which checks it
 
     def next_order(self, seen: "Rounds | None") -> Order:  # noqa: ARG002
-        return Order(self.local_steps, self.round_s, _FOREVER)
+        return Order(self.local_steps, self.round_s, FOREVER)
 
 
 @dataclass(frozen=True)
@@ -136,10 +136,14 @@ def simulate_rounds(
     seed: int,
     *,
     start_s: float = 0.0,
+    until_s: float = -np.inf,
     keep_vehicles: bool = True,
 ) -> Iterator[Rounds]:
-    """The rounds from `start_s` on, in blocks, until the traffic ends. Memory does not grow with the duration."""
-    road = _Road(iter(traffic), stream(seed, "compute"))
+    """The rounds from `start_s` on, in blocks, until the traffic has ended and `until_s` has come.
+
+    Memory does not grow with the duration.
+    """
+    road = _Road(iter(traffic), stream(seed, "compute"), last_s=until_s)
     number, origin, done = 0, start_s, 0
     order = policy.next_order(None)
     seen = list[Rounds]()  # of the present order
@@ -154,7 +158,7 @@ def simulate_rounds(
         block = Rounds(h, t, number + np.arange(ran), starts[:ran], present, uploads, rows)
         yield block
         number, done = number + ran, done + ran
-        if order.rounds < _FOREVER:
+        if order.rounds < FOREVER:
             seen.append(block)
         if done == order.rounds:
             origin, done = origin + done * t, 0
@@ -217,7 +221,7 @@ class _Road:
     coming: _Vehicles = field(default_factory=_Vehicles.none)
     names: NDArray[Any] | None = None
     seen: int = 0
-    last_s: float = -np.inf  # when the last vehicle seen so far leaves
+    last_s: float = -np.inf  # when the last vehicle seen so far leaves: so long rounds go on
     horizon_s: float = -np.inf  # until when all who enter are known
 
     def run(
@@ -290,7 +294,7 @@ def _run_rounds(starts, t, delays, number, there, vehicles, counts, rows):
     active[:there] = np.arange(there)
     coming = there
     row = 0
-    rounding = _ROUNDING * max(abs(starts[0]), abs(starts[-1] + t))
+    rounding = CLOCK_ROUNDING * max(abs(starts[0]), abs(starts[-1] + t))
     for k in range(len(starts)):
         start, end = starts[k], starts[k] + t
         while coming < len(enter) and enter[coming] < end:

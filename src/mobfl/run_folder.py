@@ -6,17 +6,19 @@ best.safetensors   the model with the least loss, last.safetensors the latest on
 timing.json        wall-clock times: the only file that may differ between equal runs
 
 A checkpoint writes rounds, best and last in this order, each file at once, and last.safetensors says how many rounds
-it stands for. So whenever the process dies, the rows reach at least as far as the model; what they have beyond it is
-computed again, to the same bytes.
+it stands for. Until the run is done it also holds the other models that are needed to go on, as `version/NUMBER/NAME`:
+the state is one file, so it is never half of one checkpoint and half of another. So whenever the process dies, the rows
+reach at least as far as the model; what they have beyond it is computed again, to the same bytes.
 """
 
 import json
 import math
 import os
 import platform
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -34,17 +36,22 @@ from mobfl.learning.aggregation import Upload, Weights, fault
 
 RUN, ROUNDS, BEST, LAST, TIMING = "run.json", "rounds.parquet", "best.safetensors", "last.safetensors", "timing.json"
 _LIBRARIES = ("mobfl", "numpy", "numba", "pyarrow", "safetensors", "torch")
+_VERSION = "version"
 # These tell how far a run is; the rest must be the same for it to go on.
 _PROGRESS = ("initial", "status", "reason", "results")
 
 
 @dataclass(frozen=True)
 class Model:
-    """A model, how many rounds led to it, and how many uploads were rejected for which reason on the way."""
+    """A model, how many rounds led to it, and how many uploads were rejected for which reason on the way.
+
+    With it may come other models, by how many rounds led to them: what else a run needs to go on.
+    """
 
     weights: Weights
     rounds: int
     rejections: Mapping[str, int]
+    versions: Mapping[int, Weights] = field(default_factory=dict)
 
 
 def versions() -> dict[str, str]:
@@ -111,6 +118,26 @@ def read_run(folder: Path, kpis: Mapping[str, bool] | None = None) -> dict[str, 
     return run
 
 
+def read_status(folder: Path) -> dict[str, Any]:
+    """status, reason and results, whatever else is there or not; a run that has not begun is waiting."""
+    known = {key: value for key, value in _told(folder).items() if key in ("status", "reason", "results")}
+    return {"status": "waiting", "reason": None, "results": None} | known
+
+
+def write_failure(folder: Path, reason: str) -> None:
+    """Says that a run has failed, beside what it knew of itself."""
+    write_run(folder, _told(folder) | {"status": "failed", "reason": reason})
+
+
+def _told(folder: Path) -> dict[str, Any]:
+    """What can be read of run.json."""
+    try:
+        run = json.loads((folder / RUN).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return run if isinstance(run, dict) else {}
+
+
 def read_timing(folder: Path) -> dict[str, Any]:
     """Wall-clock times so far; nothing that cannot be read is worth stopping for."""
     try:
@@ -139,7 +166,7 @@ def check_same(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
 
 def _flat(tables: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     flat = dict[str, Any]()
-    for key, value in _plain(tables).items():
+    for key, value in plain(tables).items():
         flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
     return flat
 
@@ -156,22 +183,45 @@ def write_checkpoint(folder: Path, history: History, best: Model, last: Model) -
 def _write_model(file: Path, model: Model) -> None:
     with replaced(file) as temporary:
         state = json.dumps({"rounds": model.rounds, "rejections": dict(sorted(model.rejections.items()))})
-        temporary.write_bytes(save(dict(model.weights), metadata={"mobfl": state}))
+        temporary.write_bytes(save(_tensors(model), metadata={"mobfl": state}))
+
+
+def _tensors(model: Model) -> dict[str, Any]:
+    """All models in one flat mapping."""
+    versions = ((f"{_VERSION}/{number}/", weights) for number, weights in sorted(model.versions.items()))
+    return {
+        prefix + name: values
+        for prefix, weights in (("", model.weights), *versions)
+        for name, values in weights.items()
+    }
+
+
+def _models(tensors: Mapping[str, Any]) -> tuple[Weights, dict[int, Weights]]:
+    """The model and the other versions that lie in one flat mapping."""
+    weights, versions = dict[str, Any](), defaultdict[int, dict[str, Any]](dict)
+    for name, values in tensors.items():
+        first, *rest = name.split("/", 2)
+        if first == _VERSION and len(rest) == 2:
+            versions[int(rest[0])][rest[1]] = values
+        else:
+            weights[name] = values
+    return weights, dict(versions)
 
 
 def read_model(file: Path, reference: Weights) -> Model:
-    """A model with the same parameters as the reference."""
+    """A model with the same parameters as the reference, with the other versions in its file."""
     try:
         with safe_open(file, framework="numpy") as stored:
             state = json.loads((stored.metadata() or {})["mobfl"])
-            weights = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
-            model = Model(weights, int(state["rounds"]), dict(state["rejections"]))
+            weights, versions = _models({name: stored.get_tensor(name) for name in stored.keys()})  # noqa: SIM118
+            model = Model(weights, int(state["rounds"]), dict(state["rejections"]), versions)
     except FileNotFoundError:
         raise InputError(f"{file} must be there to resume, got none") from None
     except (OSError, KeyError, TypeError, ValueError, SafetensorError) as error:
         raise InputError(f"{file} must be a model that mobfl wrote, got {error}") from None
-    if (reason := fault(reference, Upload(model.weights, 1))) is not None:
-        raise InputError(f"{file} must be this task's model, got one that is {reason}")
+    for each in (model.weights, *model.versions.values()):
+        if (reason := fault(reference, Upload(each, 1))) is not None:
+            raise InputError(f"{file} must be this task's model, got one that is {reason}")
     return model
 
 
@@ -189,14 +239,14 @@ def read_rows(folder: Path, kpis: Iterable[str]) -> list[dict[str, Any]]:
 
 def _write_json(file: Path, content: Mapping[str, Any]) -> None:
     with replaced(file) as temporary:
-        temporary.write_text(json.dumps(_plain(content), indent=2, allow_nan=False) + "\n", encoding="utf-8")
+        temporary.write_text(json.dumps(plain(content), indent=2, allow_nan=False) + "\n", encoding="utf-8")
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """As JSON can say it: what is not finite becomes null."""
     if isinstance(value, Mapping):
-        return {key: _plain(each) for key, each in value.items()}
+        return {key: plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+        return [plain(each) for each in value]
     value = value.item() if isinstance(value, np.generic) else value
     return None if isinstance(value, float) and not math.isfinite(value) else value

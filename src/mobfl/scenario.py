@@ -150,6 +150,7 @@ CountOrRange = Annotated[int | tuple[int, int], PlainValidator(_count_or_range)]
 
 class Training(Table):
     learning_rate: Positive = 0.1
+    decay_to: Positive = Field(1.0, le=1)
     momentum: Number = Field(0.0, ge=0, lt=1)
     batch_size: Count = 64
     samples_per_vehicle: CountOrRange = 1024
@@ -157,6 +158,9 @@ class Training(Table):
     loss_scale: Literal["sample", "paper"] = "sample"
     split: Literal["random", "place", "dirichlet", "city", "manoeuvre"] = "random"
     dirichlet_alpha: Positive = 1.0
+    falling_to: Positive = Field(1.0, le=1)
+    average_s: Number = Field(0.0, ge=0)
+    noise_uploads: Number = Field(0.0, ge=0)
 
     @property
     def least_samples(self) -> int:

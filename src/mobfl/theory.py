@@ -31,13 +31,17 @@ Array = NDArray[np.float64]
 _LEAST_JITTER = 1e-12
 # The same for the spread of speeds around their mean.
 _LEAST_SPREAD = 1e-9
+# And for the uploads that averaging counts in: g differs by less than this share.
+_LEAST_NOISE = 1e-12
+# Of the fraction for E[M/(M + ν)]: enough for all digits of it, and of its derivatives above the least noise.
+_FRACTION_TERMS = 128
 
 
 @dataclass(frozen=True)
 class Conditions:
     """The numbers that the theory works on: floats for one road, arrays of one length for many.
 
-    An array of roads must agree on whether speeds spread and whether steps jitter.
+    An array of roads must agree on whether speeds spread, steps jitter and averaging counts.
     """
 
     arrivals_per_s: Any  # of the vehicles that take part
@@ -47,6 +51,7 @@ class Conditions:
     transfer_s: Any  # τ_down + τ_up
     min_step_s: Any  # α
     extra_step_s: Any  # β
+    noise_uploads: Any = 0.0  # ν
 
     @classmethod
     def of(cls, scenario: "Scenario | Conditions") -> "Conditions":
@@ -60,6 +65,7 @@ class Conditions:
             scenario.link.download_s + scenario.link.upload_s,
             scenario.compute.min_step_s,
             scenario.compute.extra_step_s,
+            scenario.training.noise_uploads,
         )
 
     def take(self, roads: ArrayLike) -> "Conditions":
@@ -92,6 +98,16 @@ class Conditions:
     @property
     def all_jitter(self) -> bool:
         return _agree("steps jitter", self.jitters)
+
+    @property
+    def averages(self) -> Any:
+        """Whether more uploads make a round worth more, for every road."""
+        return self.noise_uploads > _LEAST_NOISE
+
+    @property
+    def noise(self) -> Any:
+        """ν; None where one upload is worth as much as many."""
+        return self.noise_uploads if _agree("averaging counts", self.averages) else None
 
 
 def _agree(what: str, answers: Any) -> bool:
@@ -188,17 +204,17 @@ def uploads_and_slopes(arrivals_per_s: Any, dwell: Dwell, delay: ShiftedExponent
 
 
 def promise(scenario: AnyRoad, local_steps: ArrayLike, round_s: ArrayLike) -> tuple[Array, Array, Array]:
-    """Λ, P{M_suc > 0} and g at once."""
+    """Λ, P{M_suc > 0} and the objective at once."""
     road = Conditions.of(scenario)
     t = _positive("round_s", round_s)
     uploads = uploads_identity(road.arrivals_per_s, road.dwell, delay(road, local_steps), t)
-    return uploads, *valid_and_objective(uploads, local_steps, t)
+    return uploads, *valid_and_objective(uploads, local_steps, t, road.noise)
 
 
-def valid_and_objective(uploads: Array, h: ArrayLike, t: ArrayLike) -> tuple[Array, Array]:
-    """1 − e^−Λ and (H/T)·(1 − e^−Λ)."""
+def valid_and_objective(uploads: Array, h: ArrayLike, t: ArrayLike, noise: Any = None) -> tuple[Array, Array]:
+    """1 − e^−Λ and (H/T)·(1 − e^−Λ), or with noise (H/T)·E[M/(M + ν)]."""
     valid = -np.expm1(-uploads)
-    return valid, np.divide(h, t) * valid
+    return valid, np.divide(h, t) * (valid if noise is None else round_worth(uploads, noise))
 
 
 def expected_uploads(scenario: AnyRoad, local_steps: ArrayLike, round_s: ArrayLike) -> Array:
@@ -212,12 +228,15 @@ def valid_round_prob(scenario: AnyRoad, local_steps: ArrayLike, round_s: ArrayLi
 
 
 def objective(scenario: AnyRoad, local_steps: ArrayLike, round_s: ArrayLike) -> Array:
-    """g(H, T) = (H/T)·P{M_suc > 0}, the valid local steps per second (Eq. 5)."""
+    """g(H, T) = (H/T)·P{M_suc > 0}, the valid local steps per second (Eq. 5); with ν > 0, (H/T)·E[M/(M + ν)]."""
     return promise(scenario, local_steps, round_s)[2]
 
 
 def objective_slope(scenario: AnyRoad, local_steps: ArrayLike, round_s: ArrayLike) -> Array:
-    """∂g/∂T = (H/T²)·((1 + T·∂Λ/∂T)·e^−Λ − 1), the right-hand one where g jumps; 0 below T_min(H)."""
+    """∂g/∂T = (H/T²)·(T·w′(Λ)·∂Λ/∂T − w(Λ)), the right-hand one where g jumps; 0 below T_min(H).
+
+    w(Λ), the worth of a round, is 1 − e^−Λ, or E[M/(M + ν)] with ν > 0.
+    """
     road = Conditions.of(scenario)
     h, t = _positive("local_steps", local_steps), _positive("round_s", round_s)
     s, rate, least = delay(road, h), road.arrivals_per_s, min_delay_s(road, h)
@@ -226,8 +245,38 @@ def objective_slope(scenario: AnyRoad, local_steps: ArrayLike, round_s: ArrayLik
         uploads, slope, _ = uploads_and_slopes(rate, road.dwell, s, np.maximum(t, least))
     else:
         uploads, slope = expected_uploads(road, h, t), rate * full_stay_success_prob(road, h)
-    change = t * slope * np.exp(-uploads) + np.expm1(-uploads)
-    return np.where((t >= least) & fits(road, h), h / t / t * change, 0.0)
+    worth, gain = worth_and_slope(uploads, road.noise)
+    return np.where((t >= least) & fits(road, h), h / t / t * (t * slope * gain - worth), 0.0)
+
+
+# ---- what averaging is worth ----------------------------------------------------------------------
+
+
+def round_worth(uploads: ArrayLike, noise_uploads: ArrayLike) -> Array:
+    """E[M/(M + ν)] of a Poisson number M of uploads with mean Λ: what a round is worth if averaging counts."""
+    return worth_and_slope(np.asarray(uploads), np.asarray(noise_uploads))[0]
+
+
+def worth_and_slope(uploads: Any, noise: Any) -> tuple[Any, Any]:
+    """E[M/(M + ν)] and its derivative in Λ; without noise 1 − e^−Λ and e^−Λ."""
+    if noise is None:
+        return -np.expm1(-uploads), np.exp(-uploads)
+    d = noise + worth_fraction(uploads, noise)
+    chance = d / (uploads + d)  # what M's being random adds to ν
+    whole = uploads + noise + chance
+    return uploads / whole, chance / whole
+
+
+def worth_fraction(uploads: Any, noise: Any) -> Any:
+    """a(Λ) in [0, 2]: with d = ν + a, E[M/(M + ν)] = Λ/(Λ + ν + d/(Λ + d)).
+
+    This is Gauss's continued fraction of ₁F₁(1; ν + 2; −Λ), written so that nothing is ever subtracted:
+    d_n = ν + (n + 1)·d_{n+1}/(Λ + d_{n+1}), and d is d_1.
+    """
+    d = noise + float(_FRACTION_TERMS)
+    for n in range(_FRACTION_TERMS, 2, -1):
+        d = noise + n * d / (uploads + d)
+    return 2.0 * d / (uploads + d)
 
 
 # ---- long rounds (Prop. 1) ------------------------------------------------------------------------
@@ -259,12 +308,14 @@ def max_round_s(scenario: AnyRoad, local_steps: ArrayLike) -> Array:
     """T_max(H), above which g only falls (Prop. 1).
 
     Where speeds spread T0 is the longest dwell, and the proof stands. Where C0 = 0 the paper divides by
-    zero: such an H never uploads, g is 0 throughout and T0 bounds it as well as anything.
+    zero: such an H never uploads, g is 0 throughout and T0 bounds it as well as anything. The paper's 1
+    becomes 1 + ν/2 where averaging counts.
     """
     road = Conditions.of(scenario)
     c0, c1 = long_round_line(road, local_steps)
     rate = road.arrivals_per_s
-    beyond = np.divide(1.0 - 12.0 * rate * c1, 4.0 * rate * c0, out=np.zeros_like(c0 * rate), where=c0 > 0.0)
+    more = 1.0 + road.noise_uploads / 2 - 12.0 * rate * c1
+    beyond = np.divide(more, 4.0 * rate * c0, out=np.zeros_like(c0 * more), where=c0 > 0.0)
     return road.dwell.longest + np.where(c1 < 0.0, beyond, 0.0)
 
 

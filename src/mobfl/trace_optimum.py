@@ -71,14 +71,14 @@ def best_on_trace(trace: Trace, road: Conditions, known: Plan | None) -> Plan | 
     if most < 1:
         return None
     floor = _g(known) / 3 if known else 0.0
-    tried = _best_round(trace, road, 1, floor)
+    tried = best_round_on_trace(trace, road, 1, floor)
     best = max(known or tried, tried, key=_g)
     first_bound = max(_g(tried), floor)
     ranges = [(-most * first_bound, 1, most, first_bound)]  # minus the bound, first H, last H, the first's best g
     while ranges and -ranges[0][0] > _g(best) * (1 + _GAP):
         _, first, last, g = heapq.heappop(ranges)
         middle = max(first + 1, round((first * last) ** 0.5))
-        tried = _best_round(trace, road, middle, floor)
+        tried = best_round_on_trace(trace, road, middle, floor)
         best = max(best, tried, key=_g)
         for a, b, value in ((first, middle - 1, g), (middle, last, max(_g(tried), floor))):
             if b > a:
@@ -97,8 +97,11 @@ def _most_steps(trace: Trace, road: Conditions) -> int:
     return max(0, int(np.ceil(most)) - 1 if road.jitters else int(most))
 
 
-def _best_round(trace: Trace, road: Conditions, local_steps: int, floor: float) -> Plan:
-    """The best T for this H: on a grid first, then between the neighbours of the best grid point."""
+def best_round_on_trace(trace: Trace, road: Conditions, local_steps: int, floor: float = 0.0) -> Plan:
+    """The best T for this H: on a grid first, then between the neighbours of the best grid point.
+
+    T is not tried where H/T is below `floor`.
+    """
     from scipy.optimize import minimize_scalar
 
     least_s = float(theory.min_delay_s(road, local_steps))

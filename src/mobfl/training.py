@@ -6,41 +6,62 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from mobfl import run_folder
 from mobfl.errors import InputError
-from mobfl.experiment import Learnt, Start, fresh_start, learn, whole_rounds
+from mobfl.experiment import Learnt, Start, fresh_start, learn, server_steps, training_site
 from mobfl.history import History, Row
 from mobfl.learning.holdings import check_samples
 from mobfl.learning.task import Task
 from mobfl.mobility.crossings import Crossings
+from mobfl.planner import best_round_s
 from mobfl.plans import Plan
 from mobfl.rng import stream
 from mobfl.rounds import FixedPlan
 from mobfl.run_folder import BEST, LAST, Model
 from mobfl.scenario import Scenario
+from mobfl.servers.falling import FallingSteps
+from mobfl.servers.planned_rounds import PlannedRounds
+from mobfl.servers.site import Site
+from mobfl.servers.steps import Baseline, Server
 
 CHECKPOINT_S = 30.0
 
 
 @dataclass(frozen=True)
 class Job:
-    """All that a run's result depends on. The plan is the planner's, or just (H, T)."""
+    """All that a run's result depends on. The plan is the planner's, just (H, T), or another server."""
 
     task: Task
     scenario: Scenario
-    plan: Plan | tuple[int, float]
+    plan: Plan | tuple[int, float] | Baseline
     seed: int = 0
     crossings: Crossings | None = None
     trace: str | None = None  # the crossings' file
 
     @property
-    def policy(self) -> FixedPlan:
+    def server(self) -> Server:
+        if not isinstance(self.plan, Plan | tuple):
+            return self.plan
         h, t = self.plan.numbers[:2] if isinstance(self.plan, Plan) else self.plan
-        return FixedPlan(h, t)
+        fixed = FixedPlan(h, t)
+        return PlannedRounds(self._falling(h, t) if self.scenario.training.falling_to < 1 else fixed)
+
+    @property
+    def site(self) -> Site:
+        return training_site(self.scenario, self.seed, self.crossings)
+
+    def _falling(self, h: int, t: float) -> FallingSteps:
+        """A T that the planner chose is chosen anew for every H; one that was given stays, as on recorded traffic."""
+        chosen, site = isinstance(self.plan, Plan) and self.crossings is None, self.site
+
+        def round_s(local_steps: int) -> float:
+            return float(best_round_s(self.scenario, local_steps)) if chosen else t
+
+        return FallingSteps(h, self.scenario.training.falling_to, site.start_s, site.duration_s, round_s)
 
     def describe(self) -> dict[str, Any]:
         """The part of run.json that is known before the first round."""
@@ -60,18 +81,27 @@ class Job:
 
     def _promised(self) -> dict[str, Any]:
         if isinstance(self.plan, Plan):
-            return {key: value for key, value in self.plan.to_dict().items() if key not in ("status", "reason")}
-        return {"local_steps": self.policy.local_steps, "round_s": self.policy.round_s}
+            known = {key: value for key, value in self.plan.to_dict().items() if key not in ("status", "reason")}
+            return {"policy": "rounds", **known}
+        if isinstance(self.plan, tuple):
+            return {"policy": "rounds", "local_steps": self.plan[0], "round_s": self.plan[1]}
+        known = {"policy": self.plan.name, "local_steps": self.plan.local_steps, "round_s": None}
+        return {**known, **self.plan.parameters}
 
 
-def check_job(job: Job) -> int:
-    """How many rounds the job has; raises if it cannot have any."""
+def check_job(job: Job) -> float:
+    """How many seconds of virtual time the job trains; raises if it cannot take a single server step."""
     stream(job.seed, "")  # which checks it
-    check_samples(job.task.pool, job.scenario.training)
-    used, said = job.task.record.get("loss_scale"), job.scenario.training.loss_scale
-    if used is not None and used != said:
-        raise InputError(f"training.loss_scale must be the task's, {used!r}, got {said!r}")
-    return whole_rounds(job.scenario, job.policy.round_s, job.crossings)
+    training, site = job.scenario.training, job.site
+    check_samples(job.task.pool, training)
+    used = job.task.record.get("loss_scale")
+    if used is not None and used != training.loss_scale:
+        raise InputError(f"training.loss_scale must be the task's, {used!r}, got {training.loss_scale!r}")
+    if training.falling_to < 1 and not isinstance(job.plan, Plan | tuple):
+        raise InputError(f"training.falling_to must be 1 for {job.plan.name}, got {training.falling_to:g}")
+    if next(server_steps(job.server, site), None) is None:
+        raise InputError(f"training.duration_s must be at least {job.server.least}, got {site.duration_s:g}")
+    return site.duration_s
 
 
 def check_settings(out: Path, resume: bool, workers: int, checkpoint_s: float) -> None:
@@ -155,18 +185,21 @@ class _Run:
     @property
     def start(self) -> Start:
         latest = self.rows[-1] if self.rows else self.description["initial"]
-        return Start(len(self.rows), self.last.weights, {name: latest[name] for name in self.description["initial"]})
+        scores = {name: latest[name] for name in self.description["initial"]}
+        return Start(len(self.rows), self.last.weights, scores, self.last.versions)
 
     def add(self, learnt: Learnt) -> None:
         self.rows.append(learnt.row)
         rejections = Counter(self.last.rejections) + Counter(learnt.rejections)
-        self.last = Model(learnt.model, len(self.rows), rejections)
+        self.last = Model(learnt.model, len(self.rows), rejections, learnt.versions)
         if learnt.row["loss"] < self.least_loss:
-            self.best, self.least_loss = self.last, learnt.row["loss"]
+            self.best, self.least_loss = replace(self.last, versions={}), learnt.row["loss"]
 
     def save(self, status: str, workers: int, reason: str | None = None) -> None:
-        """A checkpoint of the rounds so far."""
+        """A checkpoint of the rounds so far; what is only needed to go on does not outlast the run."""
         self.status = status
+        if status == "done":
+            self.last = replace(self.last, versions={})
         run_folder.write_checkpoint(self.folder, self.history, self.best, self.last)
         progress = {"status": status, "reason": reason, "results": _results(self.history, self.last)}
         run_folder.write_run(self.folder, self.description | progress)
@@ -179,6 +212,7 @@ def _results(history: History, last: Model) -> dict[str, Any]:
     uploads = history.columns["uploads"] - history.columns["rejected"]
     return {
         "rounds": len(history),
+        "virtual_s": float(history.columns["end_s"][-1]) if len(history) else 0.0,
         "rounds_with_uploads": int((uploads > 0).sum()),
         "rejections": dict(sorted(last.rejections.items())),
         "min_loss": history.min_loss(),
@@ -222,7 +256,7 @@ def _go_on(
 ) -> None:
     run.save("running", workers)
     try:
-        for learnt in learn(job.scenario, job.task, job.policy, job.seed, run.start, job.crossings, workers):
+        for learnt in learn(job.scenario, job.task, job.server, job.seed, run.start, job.crossings, workers):
             run.add(learnt)
             progress(learnt.row)
             if interrupted():

@@ -7,6 +7,7 @@ import sys
 import click
 
 import mobfl
+from mobfl.cli.experiments import report, reproduce, results, sweep
 from mobfl.cli.options import FAILED, INTERRUPTED, WRONG_INPUT
 from mobfl.cli.planning import plan, scenarios
 from mobfl.cli.simulation import simulate, traffic
@@ -20,7 +21,7 @@ def cli() -> None:
     """Federated learning on vehicles that are only passing by."""
 
 
-for command in (plan, simulate, train, traffic, scenarios):
+for command in (plan, simulate, train, sweep, results, report, reproduce, traffic, scenarios):
     cli.add_command(command)
 
 

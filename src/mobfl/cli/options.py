@@ -1,6 +1,8 @@
 """What the commands share: the scenario, options, progress, and what is missing."""
 
 import importlib.util
+import math
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mobfl.errors import InputError, MissingExtraError
-from mobfl.scenario import MOST, MOST_STEPS, Scenario, load_scenario, parse_setting
+from mobfl.plans import Plan
+from mobfl.scenario import Scenario, load_scenario, parse_setting
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from mobfl.mobility.crossings import Crossings
+    from mobfl.plan_names import AnyPlan
 
 FAILED, WRONG_INPUT, INFEASIBLE, INTERRUPTED = 1, 2, 3, 130
 
@@ -70,6 +74,35 @@ trace_option = click.option(
 )
 
 
+data_option = click.option(
+    "--data", type=click.Path(path_type=Path), metavar="PATH", help="A data set; by default generated data."
+)
+workers_option = click.option("--workers", type=int, metavar="N", help="How much at once; by default one per core.")
+
+
+def cores(workers: int | None) -> int:
+    return workers if workers is not None else len(os.sched_getaffinity(0))
+
+
+def find_data(data: Path | None) -> Path | None:
+    """Where the data are: as given, or below $MOBFL_DATA."""
+    below = os.environ.get("MOBFL_DATA")
+    if data is None or data.exists() or data.is_absolute() or not below:
+        return data
+    return Path(below) / data
+
+
+def parse_target(text: str) -> tuple[str, float]:
+    name, _, value = text.partition("=")
+    try:
+        target = float(value)
+    except ValueError:
+        target = math.nan
+    if not math.isfinite(target):
+        raise InputError(f"--target must be NAME=NUMBER, got {text!r}")
+    return name.strip(), target
+
+
 def read_trace(trace: Path | None, section: str | None) -> "Crossings | None":
     if trace is None:
         if section is not None:
@@ -83,11 +116,24 @@ def read_trace(trace: Path | None, section: str | None) -> "Crossings | None":
         return read_crossings(trace, parse_section(section) if section else None)
 
 
-def parse_plan(text: str) -> tuple[int, float]:
-    h, t = two_numbers("--plan", text)
-    if not (1 <= h <= MOST_STEPS and h.is_integer() and 0 < t <= MOST):
-        raise InputError(f"--plan must be H,T with a whole H >= 1 and T > 0 s, both <= {MOST:g}, got {text!r}")
-    return int(h), t
+plan_option = click.option(
+    "--plan",
+    "wanted",
+    default="mobfl",
+    metavar="NAME",
+    help="mobfl, the planner's; H,T; words such as 1,best, epoch,best or best,T0/2; or another server (see the guide).",
+)
+
+
+def chosen_plan(wanted: str, road: Scenario, crossings: "Crossings | None") -> "AnyPlan":
+    """The plan of that name; where there is none, says why and ends the command."""
+    from mobfl.plan_names import resolve_plan
+
+    plan = resolve_plan(wanted, road, crossings)
+    if isinstance(plan, Plan) and plan.reason is not None:
+        click.echo(f"No plan is possible: {plan.reason}", err=True)
+        click.get_current_context().exit(INFEASIBLE)
+    return plan
 
 
 def two_numbers(option: str, text: str) -> tuple[float, float]:

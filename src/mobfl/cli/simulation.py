@@ -7,12 +7,12 @@ from typing import Any
 import click
 
 from mobfl.cli.options import (
-    INFEASIBLE,
+    chosen_plan,
     console,
     json_option,
     load,
     need,
-    parse_plan,
+    plan_option,
     plot_option,
     read_trace,
     section_option,
@@ -23,21 +23,19 @@ from mobfl.cli.options import (
     working,
 )
 from mobfl.errors import InputError
-from mobfl.planner import plan as best_plan
+from mobfl.plans import Plan
 
 
 @click.command()
 @takes_scenario
-@click.option("--plan", "wanted", default="mobfl", metavar="H,T", help="The plan; by default the planner's (mobfl).")
+@plan_option
 @trace_option
 @section_option
 @click.option("--rounds", default=10_000, show_default=True, help="How many; a shorter trace is used as a whole.")
 @seed_option
 @json_option
 @plot_option
-@click.pass_context
 def simulate(
-    context: click.Context,
     scenario: str,
     settings: tuple[str, ...],
     wanted: str,
@@ -54,14 +52,10 @@ def simulate(
 
     road = load(scenario, settings)
     crossings = read_trace(trace, section)
-    if wanted == "mobfl":
-        best = best_plan(road, crossings)
-        if best.reason is not None:
-            click.echo(f"No plan is possible: {best.reason}", err=True)
-            context.exit(INFEASIBLE)
-        h, t, _ = best.numbers
-    else:
-        h, t = parse_plan(wanted)
+    plan = chosen_plan(wanted, road, crossings)
+    if not isinstance(plan, Plan | tuple):
+        raise InputError(f"--plan must have rounds of a length T to be simulated, got {wanted!r}")
+    h, t = plan.numbers[:2] if isinstance(plan, Plan) else plan
     with working("simulating", rounds) as progress:
         result = run(road, h, t, rounds, seed, crossings, progress)
     if plot is not None:

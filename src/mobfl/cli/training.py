@@ -1,23 +1,25 @@
 """`mobfl train`."""
 
 import json
-import math
-import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from mobfl.cli.options import (
-    INFEASIBLE,
+    chosen_plan,
     console,
+    cores,
+    data_option,
+    find_data,
     json_option,
     load,
     need,
-    parse_plan,
+    parse_target,
+    plan_option,
     plot_option,
     read_trace,
     scenes_option,
@@ -25,29 +27,55 @@ from mobfl.cli.options import (
     seed_option,
     takes_scenario,
     trace_option,
+    workers_option,
     working,
 )
 from mobfl.errors import InputError
-from mobfl.planner import plan as best_plan
-from mobfl.plans import Plan
 from mobfl.scenario import parse_setting
 
 if TYPE_CHECKING:
     from mobfl.history import History, Row
+    from mobfl.training import Job
+
+Goals = Sequence[tuple[str, float]]
+
+
+class _Asked(NamedTuple):
+    """What the command line says, by the names of its parameters."""
+
+    task: str
+    scenario: str
+    settings: tuple[str, ...]
+    wanted: str
+    data: Path | None
+    options: tuple[str, ...]
+    trace: Path | None
+    section: str | None
+    seed: int
+    backend: str
+    device: str
+    workers: int | None
+    targets: tuple[str, ...]
+    checkpoint_s: float
+    resume: bool
+    out: Path
+    as_json: bool
+    plot: Path | None
+    scenes: Path | None
 
 
 @click.command()
 @click.argument("task")
 @takes_scenario
-@click.option("--plan", "wanted", default="mobfl", metavar="H,T", help="The plan; by default the planner's (mobfl).")
-@click.option("--data", type=click.Path(path_type=Path), metavar="PATH", help="A data set; by default generated data.")
+@plan_option
+@data_option
 @click.option("--option", "options", metavar="KEY=VALUE", multiple=True, help="An option of the task; may be repeated.")
 @trace_option
 @section_option
 @seed_option
 @click.option("--backend", default="auto", show_default=True, metavar="NAME", help="auto, fused or torch.")
 @click.option("--device", default="cpu", show_default=True, metavar="NAME", help="cpu or cuda.")
-@click.option("--workers", type=int, metavar="N", help="Threads; by default one per core. The result is the same.")
+@workers_option
 @click.option("--target", "targets", metavar="KPI=VALUE", multiple=True, help="Tell when the loss or a KPI got there.")
 @click.option(
     "--checkpoint", "checkpoint_s", default=30.0, show_default=True, metavar="S", help="Seconds between checkpoints."
@@ -57,104 +85,86 @@ if TYPE_CHECKING:
 @json_option
 @plot_option
 @scenes_option
-@click.pass_context
-def train(
-    context: click.Context,
-    task: str,
-    scenario: str,
-    settings: tuple[str, ...],
-    wanted: str,
-    data: Path | None,
-    options: tuple[str, ...],
-    trace: Path | None,
-    section: str | None,
-    seed: int,
-    backend: str,
-    device: str,
-    workers: int | None,
-    targets: tuple[str, ...],
-    checkpoint_s: float,
-    resume: bool,
-    out: Path,
-    as_json: bool,
-    plot: Path | None,
-    scenes: Path | None,
-) -> None:
+def train(**given: Any) -> None:
     """Train TASK (beams or trajectories) with the vehicles that pass, and write the run into a folder.
 
     Without --data the samples are generated. The run can be interrupted at any time; the same command with --resume
     goes on, to the same bytes.
     """
+    asked = _Asked(**given)
     need("training", "train", "safetensors")
-    if backend == "torch" or device != "cpu":
+    if asked.backend == "torch" or asked.device != "cpu":
         need("the backend torch", "torch", "torch")
-    from mobfl.history import check_target
-    from mobfl.report import print_training
+    goals = [parse_target(target) for target in asked.targets]
+    job = _build_job(asked)
+    _check_wishes(asked, goals, job.task)
+    history = _run(asked, job)
+    _draw(asked, job.task, history)
+    _report(asked, goals, job, history)
+
+
+def _build_job(asked: _Asked) -> "Job":
+    """What can be checked at once is checked before any data are prepared."""
     from mobfl.tasks.catalogue import build_task
-    from mobfl.training import Job, check_job, check_settings
+    from mobfl.training import Job, check_settings
+
+    check_settings(asked.out, asked.resume, cores(asked.workers), asked.checkpoint_s)
+    road = load(asked.scenario, asked.settings)
+    options = dict(parse_setting(option, "--option", "KEY=VALUE") for option in asked.options)
+    crossings = read_trace(asked.trace, asked.section)
+    plan = chosen_plan(asked.wanted, road, crossings)
+    data, loss_scale = find_data(asked.data), road.training.loss_scale
+    with working("preparing data") as progress:
+        task = build_task(asked.task, options, data, loss_scale, asked.backend, asked.device, progress)
+    return Job(task, road, plan, asked.seed, crossings, None if asked.trace is None else asked.trace.name)
+
+
+def _check_wishes(asked: _Asked, goals: Goals, task: Any) -> None:
+    from mobfl.history import check_target
+
+    for name, _ in goals:
+        check_target(name, task.kpis)
+    if asked.scenes is not None and not hasattr(task, "forecasts"):
+        raise InputError(f"--scenes draws what trajectories predicts, got the task {asked.task}")
+
+
+def _run(asked: _Asked, job: "Job") -> "History":
+    from mobfl.training import check_job
     from mobfl.training import train as run
 
-    cores = workers if workers is not None else len(os.sched_getaffinity(0))
-    check_settings(out, resume, cores, checkpoint_s)
-    road, goals = load(scenario, settings), [_parse_target(target) for target in targets]
-    chosen = dict(parse_setting(option, "--option", "KEY=VALUE") for option in options)
-    crossings = read_trace(trace, section)
-    plan = best_plan(road, crossings) if wanted == "mobfl" else parse_plan(wanted)
-    if isinstance(plan, Plan) and plan.reason is not None:
-        click.echo(f"No plan is possible: {plan.reason}", err=True)
-        context.exit(INFEASIBLE)
-    with working("preparing data") as progress:
-        made = build_task(task, chosen, _found(data), road.training.loss_scale, backend, device, progress)
-    for name, _ in goals:
-        check_target(name, made.kpis)
-    if scenes is not None and not hasattr(made, "forecasts"):
-        raise InputError(f"--scenes draws what trajectories predicts, got the task {task}")
-    job = Job(made, road, plan, seed, crossings, None if trace is None else trace.name)
-    with _following(check_job(job), made.kpis) as follow:
-        history = run(job, out, resume=resume, workers=cores, checkpoint_s=checkpoint_s, progress=follow)
-    _draw(made, history, out, plot, scenes)
-    if as_json:
-        from mobfl.run_folder import read_run
-
-        times = {f"{name}={value:g}": history.time_to(name, value) for name, value in goals}
-        click.echo(json.dumps({**read_run(out)["results"], "time_to_s": times}, indent=2))
-    else:
-        print_training(console(), history, made.baselines, goals, out)
+    with _following(check_job(job), job.task.kpis) as follow:
+        return run(
+            job, asked.out, resume=asked.resume, workers=cores(asked.workers), checkpoint_s=asked.checkpoint_s,
+            progress=follow,
+        )  # fmt: skip
 
 
-def _draw(task: Any, history: "History", out: Path, plot: Path | None, scenes: Path | None) -> None:
-    if plot is not None:
+def _draw(asked: _Asked, task: Any, history: "History") -> None:
+    if asked.plot is not None:
         from mobfl.figures import draw_history
 
-        draw_history(history, plot)
-    if scenes is not None:
+        draw_history(history, asked.plot)
+    if asked.scenes is not None:
         from mobfl.figures import draw_forecasts
         from mobfl.run_folder import BEST, read_model
 
-        draw_forecasts(task.forecasts(read_model(out / BEST, task.initial_weights(0)).weights), scenes)
+        best = read_model(asked.out / BEST, task.initial_weights(0)).weights
+        draw_forecasts(task.forecasts(best), asked.scenes)
 
 
-def _found(data: Path | None) -> Path | None:
-    """Where the data are: as given, or below $MOBFL_DATA."""
-    below = os.environ.get("MOBFL_DATA")
-    if data is None or data.exists() or data.is_absolute() or not below:
-        return data
-    return Path(below) / data
+def _report(asked: _Asked, goals: Goals, job: "Job", history: "History") -> None:
+    from mobfl.report import print_training
+    from mobfl.run_folder import read_run
 
-
-def _parse_target(text: str) -> tuple[str, float]:
-    name, _, value = text.partition("=")
-    try:
-        target = float(value)
-    except ValueError:
-        target = math.nan
-    if not math.isfinite(target):
-        raise InputError(f"--target must be NAME=NUMBER, got {text!r}")
-    return name.strip(), target
+    if not asked.as_json:
+        print_training(console(), history, job.task.baselines, goals, asked.out)
+        return
+    times = {f"{name}={value:g}": history.time_to(name, value) for name, value in goals}
+    click.echo(json.dumps({**read_run(asked.out)["results"], "time_to_s": times}, indent=2))
 
 
 @contextmanager
-def _following(rounds: int, kpis: Any) -> Iterator[Callable[["Row"], None]]:
+def _following(duration_s: float, kpis: Any) -> Iterator[Callable[["Row"], None]]:
     """A progress bar on a terminal with round, virtual time, loss, the last KPI and the time left."""
     if not sys.stderr.isatty():
         yield lambda _: None
@@ -165,10 +175,10 @@ def _following(rounds: int, kpis: Any) -> Iterator[Callable[["Row"], None]]:
     kpi = list(kpis)[-1]
     columns = (BarColumn(), TextColumn("{task.description}"), TimeRemainingColumn(), TextColumn("left"))
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        shown = bar.add_task("starting (the first run compiles for half a minute)", total=rounds)
+        shown = bar.add_task("starting (the first run compiles for half a minute)", total=duration_s)
 
         def follow(row: "Row") -> None:
-            text = f"round {row['round'] + 1}/{rounds}  {row['end_s']:.0f} s  loss {row['loss']:.4g}"
-            bar.update(shown, completed=row["round"] + 1, description=f"{text}  {kpi} {row[kpi]:.4g} ")
+            text = f"{row['end_s']:.0f}/{duration_s:.0f} s  round {row['round'] + 1}  loss {row['loss']:.4g}"
+            bar.update(shown, completed=row["end_s"], description=f"{text}  {kpi} {row[kpi]:.4g} ")
 
         yield follow

@@ -1,7 +1,7 @@
-"""What the server does with uploads: reject what cannot be a model, average the rest (Eq. 3)."""
+"""What the server does with uploads: reject what cannot be a model, merge the rest; in rounds by averaging (Eq. 3)."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,20 +12,22 @@ Weights = Mapping[str, NDArray[np.float32]]
 
 @dataclass(frozen=True)
 class Upload:
-    """What a vehicle sends after its local steps, and D_m, the number of samples it holds."""
+    """What a vehicle sends after its local steps, and D_m, the number of samples it holds.
+
+    The server knows the rest: the model that the vehicle started from, and how many server steps ago that was.
+    """
 
     weights: Weights
     samples: int
+    base: Weights = field(default_factory=dict)
+    staleness: int = 0
 
 
-def aggregate(model: Weights, uploads: Sequence[Upload]) -> tuple[Weights, list[str]]:
-    """The next model, and why uploads were rejected. Without a good upload the model stays as it is."""
-    faults = [fault(model, upload) for upload in uploads]
-    good = [upload for upload, reason in zip(uploads, faults, strict=True) if reason is None]
-    return weighted_mean(good) if good else model, [reason for reason in faults if reason is not None]
+# The next model, made of the present one and at least one good upload.
+Rule = Callable[[Weights, Sequence[Upload]], Weights]
 
 
-def weighted_mean(uploads: Sequence[Upload]) -> Weights:
+def weighted_mean(_: Weights, uploads: Sequence[Upload]) -> Weights:
     """Eq. 3: the mean of the models, weighted by their D_m; summed in double precision, in the order given."""
     total = sum(upload.samples for upload in uploads)
     return {name: _mean_of(name, uploads, total) for name in uploads[0].weights}
@@ -36,6 +38,22 @@ def _mean_of(name: str, uploads: Sequence[Upload], total: int) -> NDArray[np.flo
     for upload in uploads[1:]:
         weighted += upload.weights[name].astype(np.float64) * upload.samples
     return (weighted / total).astype(np.float32)
+
+
+def aggregate(model: Weights, uploads: Sequence[Upload], rule: Rule = weighted_mean) -> tuple[Weights, list[str]]:
+    """The next model, and why uploads were rejected. Without a good upload the model stays as it is."""
+    faults = [fault(model, upload) for upload in uploads]
+    good = [upload for upload, reason in zip(uploads, faults, strict=True) if reason is None]
+    return rule(model, good) if good else model, [reason for reason in faults if reason is not None]
+
+
+def mixed(model: Weights, other: Weights, share: float) -> Weights:
+    """(1 − share)·model + share·other, in double precision."""
+    return {name: _mix(values, other[name], share) for name, values in model.items()}
+
+
+def _mix(values: NDArray[np.float32], others: NDArray[np.float32], share: float) -> NDArray[np.float32]:
+    return ((1.0 - share) * values.astype(np.float64) + share * others.astype(np.float64)).astype(np.float32)
 
 
 def fault(model: Weights, upload: Upload) -> str | None:

@@ -1,0 +1,23 @@
+"""Figures for print: legible in greyscale, units on every axis. Needs the extra `figures`."""
+
+from mobfl.figures.canvas import check_plot_file
+from mobfl.figures.experiments import draw_fig2, draw_fig3, draw_proxy, draw_proxy_over_time
+from mobfl.figures.forecasts import draw_forecasts
+from mobfl.figures.histories import draw_curves, draw_history, draw_times_to_target
+from mobfl.figures.plans import draw_plan
+from mobfl.figures.simulations import draw_simulation, draw_uploads
+
+__all__ = [
+    "check_plot_file",
+    "draw_curves",
+    "draw_fig2",
+    "draw_fig3",
+    "draw_forecasts",
+    "draw_history",
+    "draw_plan",
+    "draw_proxy",
+    "draw_proxy_over_time",
+    "draw_simulation",
+    "draw_times_to_target",
+    "draw_uploads",
+]

@@ -1,0 +1,76 @@
+"""What every figure shares: the style, the sizes, the wording of axes, and how a file is written."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mobfl.errors import InputError, MissingExtraError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_FORMATS = (".png", ".pdf", ".svg")
+TWO_COLUMNS_IN = (7.2, 3.2)  # of a paper
+ONE_COLUMN_IN = (3.6, 2.8)
+# Colours that differ in lightness too.
+BLUE, BROWN = "#0b4f8a", "#b5651d"
+# In greyscale the curves differ by their dashes.
+DASHES: tuple[Any, ...] = ("dotted", (0, (3, 1, 1, 1, 1, 1)), "dashed", "dashdot")
+L_MIN = r"$L_\mathrm{min}$"
+# A KPI's name without its number, and how an axis says it.
+_KPI_LABELS = {
+    "top": "top-{} accuracy",
+    "min_ade": "minADE of {} (m)",
+    "min_fde": "minFDE of {} (m)",
+    "miss_rate": "miss rate of {}",
+}
+
+
+def column_label(column: str) -> str:
+    """A column of a history as an axis says it, with its unit."""
+    kpi, _, number = column.rpartition("_")
+    return "validation loss" if column == "loss" else _KPI_LABELS.get(kpi, column).format(number)
+
+
+def check_plot_file(file: Path, option: str = "--plot") -> None:
+    if file.suffix.lower() not in _FORMATS:
+        raise InputError(f"{option} must end in one of {', '.join(_FORMATS)}, got {str(file)!r}")
+
+
+def check_something_to_draw(given: Any) -> None:
+    if not given:
+        raise InputError("a figure must have something to show, got no runs")
+
+
+@contextmanager
+def canvas(file: Path, size_in: tuple[float, float] = TWO_COLUMNS_IN) -> "Iterator[Figure]":
+    """An empty figure in our style, saved to the file once it is drawn."""
+    check_plot_file(file)
+    try:
+        import matplotlib
+        from matplotlib import style
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingExtraError("drawing a figure", "figures") from None
+    with matplotlib.rc_context(), resources.as_file(resources.files("mobfl") / "mobfl.mplstyle") as look:
+        style.use(look)
+        figure = Figure(figsize=size_in, layout="constrained")
+        yield figure
+        _save(figure, file)
+
+
+def _save(figure: "Figure", file: Path) -> None:
+    """Writes beside the file and renames, so that an interruption leaves the old file or the new one."""
+    part = file.with_name(f".{file.stem}.{os.getpid()}{file.suffix}")
+    undated = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}.get(file.suffix.lower(), {})
+    try:
+        figure.savefig(part, metadata=undated)
+        part.replace(file)
+    except OSError as error:
+        raise InputError(f"--plot {str(file)!r} cannot be written: {error.strerror}") from None
+    finally:
+        with suppress(OSError):
+            part.unlink()

@@ -1,0 +1,67 @@
+"""Uploads per round, simulated or of runs, against the theory."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mobfl.estimates import Estimate
+from mobfl.figures.canvas import ONE_COLUMN_IN, canvas, check_something_to_draw
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from mobfl.simulation import Simulation
+
+Array = NDArray[np.float64]
+
+
+def draw_simulation(result: "Simulation", file: Path) -> None:
+    """Draws the histogram of uploads per round with the Poisson law of the promised mean over it."""
+    from scipy.stats import poisson
+
+    with canvas(file, ONE_COLUMN_IN) as figure:
+        from matplotlib.ticker import MaxNLocator
+
+        axes = figure.subplots()
+        counts = np.arange(len(result.histogram))
+        axes.bar(counts, result.histogram / result.rounds, color="0.75", label=f"{result.rounds} rounds")
+        law = poisson.pmf(counts, result.expected_uploads)
+        axes.plot(counts, law, "o-", color="black", markersize=4, label=f"Poisson, mean {result.expected_uploads:.2f}")
+        axes.set(xlabel="uploads per round", ylabel="share of the rounds")
+        axes.set_title(f"H = {result.local_steps}, T = {result.round_s:.2f} s")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.legend(loc="upper right")
+
+
+def draw_uploads(rows: Sequence[tuple[float, Estimate]], file: Path) -> None:
+    """Draws the mean uploads per round of runs against Theorem 1's Λ, and how far they are from it.
+
+    A row is Λ with the measured mean. An interval that is not known (infinite) is not drawn.
+    """
+    check_something_to_draw(rows)
+    expected = np.array([row[0] for row in rows])
+    measured, low, high = np.array([(row[1].value, row[1].low, row[1].high) for row in rows]).T
+    known = np.isfinite(high - low)
+    within = int(((low <= expected) & (expected <= high))[known].sum())
+    with canvas(file) as figure:
+        absolute, difference = figure.subplots(1, 2)
+        _draw_intervals(absolute, expected, measured, measured - low, high - measured)
+        top = 1.05 * max(expected.max(), np.nanmax(measured))
+        absolute.plot([0, top], [0, top], color="0.4", linestyle="dashed", linewidth=0.9, label="equal", zorder=1)
+        absolute.set(ylabel="measured uploads per round", ylim=(0, None))
+        absolute.set_title("(a) measured mean and 95 % interval")
+        absolute.legend(loc="upper left")
+        _draw_intervals(difference, expected, measured - expected, measured - low, high - measured)
+        difference.axhline(0, color="0.4", linestyle="dashed", linewidth=0.9, zorder=1)
+        difference.set(ylabel="measured − Λ")
+        difference.set_title(f"(b) difference; {within} of {known.sum()} intervals hold Λ")
+        for axes in (absolute, difference):
+            axes.set(xlabel="Theorem 1's Λ (uploads per round)", xlim=(0, top))
+
+
+def _draw_intervals(axes: "Axes", x: Array, y: Array, below: Array, above: Array) -> None:
+    reach = np.where(np.isfinite(above + below), [below, above], np.nan)
+    axes.errorbar(x, y, yerr=reach, fmt="o", color="black", markersize=3, elinewidth=0.9, capsize=2)

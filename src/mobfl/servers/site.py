@@ -1,0 +1,67 @@
+"""The traffic as a schedule sees it: one vehicle after the other, on the training's own clock."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from mobfl.history import ROUNDING
+from mobfl.mobility.crossings import Crossings
+from mobfl.rng import exponential, stream, vehicle_keys
+from mobfl.rounds import CLOCK_ROUNDING
+from mobfl.scenario import Compute, Link
+
+
+@dataclass(frozen=True)
+class Vehicle:
+    """One vehicle on one visit; times count from when training begins."""
+
+    order: int  # of entering
+    key: np.uint64  # what its draws are addressed by
+    enter_s: float  # 0 if it is there when training begins
+    leave_s: float
+    rounding_s: float  # to which its times are known
+
+    def can_begin_at(self, at_s: float) -> bool:
+        """Whether it is still there: not if it leaves at this very moment."""
+        return at_s < self.leave_s - self.rounding_s
+
+    def can_finish_at(self, at_s: float) -> bool:
+        """An upload that is completed while leaving counts."""
+        return at_s <= self.leave_s + self.rounding_s
+
+
+@dataclass(frozen=True)
+class Site:
+    """A section with its traffic, and for how long training lasts on it."""
+
+    traffic: Iterable[Crossings]
+    link: Link
+    compute: Compute
+    seed: int
+    start_s: float  # when training begins, on the traffic's clock
+    duration_s: float
+
+    @property
+    def end_s(self) -> float:
+        """What ends by then is within the training."""
+        return self.duration_s * (1 + ROUNDING)
+
+    def vehicles(self) -> Iterator[Vehicle]:
+        """Whoever is there during the training, in the order of entering."""
+        draws, order = stream(self.seed, "compute"), 0
+        for block in self.traffic:
+            keys = vehicle_keys(draws, block.keys)
+            for i in np.flatnonzero(block.leave_s > np.maximum(block.enter_s, self.start_s)):
+                enter_s, leave_s = float(block.enter_s[i]), float(block.leave_s[i])
+                if enter_s - self.start_s > self.end_s:
+                    return
+                clock_s = max(abs(self.start_s), abs(leave_s))
+                enters_s, leaves_s = max(enter_s - self.start_s, 0.0), leave_s - self.start_s
+                yield Vehicle(order, keys[i], enters_s, leaves_s, CLOCK_ROUNDING * clock_s)
+                order += 1
+
+    def delay_s(self, vehicle: Vehicle, attempt: int, local_steps: int) -> float:
+        """S: from the download's beginning to the upload's end, with the same draws as in planned rounds."""
+        jitter_s = self.compute.extra_step_s * local_steps * float(exponential(vehicle.key, attempt))
+        return self.link.download_s + self.link.upload_s + (self.compute.min_step_s * local_steps + jitter_s)

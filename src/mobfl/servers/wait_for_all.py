@@ -1,0 +1,76 @@
+"""Synchronous federated averaging: a round ends when nobody in it is waited for any more.
+
+H. B. McMahan et al., "Communication-Efficient Learning of Deep Networks from Decentralized Data", AISTATS 2017
+(FedAvg). It knows no vehicles that leave: here the server sees them go and stops waiting for them.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, ClassVar
+
+from mobfl.learning.aggregation import Upload, Weights, weighted_mean
+from mobfl.servers.site import Site, Vehicle
+from mobfl.servers.steps import Contribution, ServerStep, check_local_steps
+
+
+@dataclass(frozen=True)
+class WaitForAll:
+    """Whoever is there as a round starts takes part; it ends when all of them have uploaded or left."""
+
+    name: ClassVar[str] = "wait-for-all"
+    least: ClassVar[str] = "as long as its first round takes"
+
+    local_steps: int
+
+    def __post_init__(self) -> None:
+        check_local_steps(self.name, self.local_steps)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return {}
+
+    def steps(self, site: Site) -> Iterator[ServerStep]:
+        arrivals, attempts = _Arrivals(site.vehicles()), Counter[int]()
+        there, now_s = list[Vehicle](), 0.0
+        for number in count():
+            there = [vehicle for vehicle in (*there, *arrivals.by(now_s)) if vehicle.can_begin_at(now_s)]
+            if not there:
+                if arrivals.coming is None:
+                    return
+                now_s = arrivals.coming.enter_s
+                there = list(arrivals.by(now_s))
+            step = self._round(site, number, now_s, there, attempts)
+            yield step
+            now_s = step.end_s
+
+    def _round(
+        self, site: Site, number: int, start_s: float, there: Sequence[Vehicle], attempts: Counter[int]
+    ) -> ServerStep:
+        uploads, end_s = list[Contribution](), start_s
+        for vehicle in there:
+            attempt = attempts[vehicle.order]
+            done_s = start_s + site.delay_s(vehicle, attempt, self.local_steps)
+            if uploaded := vehicle.can_finish_at(done_s):
+                uploads.append(Contribution(vehicle.key, attempt, number, start_s))
+            end_s = max(end_s, done_s if uploaded else vehicle.leave_s)
+            attempts[vehicle.order] += 1
+        return ServerStep(number, start_s, end_s, self.local_steps, len(there), tuple(uploads))
+
+    def merge(self, model: Weights, uploads: Sequence[Upload]) -> Weights:
+        return weighted_mean(model, uploads)
+
+
+class _Arrivals:
+    """Vehicles in the order of entering, of which the next one is known."""
+
+    def __init__(self, vehicles: Iterator[Vehicle]) -> None:
+        self._vehicles = vehicles
+        self.coming = next(vehicles, None)
+
+    def by(self, at_s: float) -> Iterator[Vehicle]:
+        """Those who have entered by now, each once."""
+        while self.coming is not None and self.coming.enter_s <= at_s:
+            yield self.coming
+            self.coming = next(self._vehicles, None)
