@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from fake_task import CountingTask
+from mobfl import InputError, Job, Scenario, theory, train
 from mobfl.cli import cli
-from mobfl.errors import InputError
 from mobfl.report_page import write_report
-from mobfl.studies import read_studies, uploads_of
+from mobfl.results import Run
+from mobfl.run_folder import read_run
+from mobfl.studies import Labelled, read_studies, uploads_of
 
 TOML = """
 title = "A <small> sweep"
@@ -62,8 +65,24 @@ def test_studies_hold_the_runs_of_a_sweep(reproduced: Path) -> None:
     assert (servers.title, len(servers.runs), servers.is_grid) == ("servers & plans", 3, False)
     assert list(servers.groups) == ["mobfl", "wait-for-all", "fedasync"]
     assert servers.times_to(servers.target())["mobfl"][0] <= 30.0  # type: ignore[operator]
-    assert len(uploads_of(grid.runs + servers.runs)) == 5
+    assert uploads_of(grid.runs + servers.runs) == []  # too few rounds for an interval
     assert grid.regrets()["loss"].plans == 5
+
+
+def test_measured_uploads_stand_beside_the_theorem(tmp_path: Path) -> None:
+    road = Scenario.from_dict({"training": {"samples_per_vehicle": 32, "batch_size": 8, "duration_s": 20_000.0}})
+    runs = [_counted(road, 10, 6.0, 1, tmp_path / "a"), _counted(road, 10, 6.0, 2, tmp_path / "b")]
+    again = _counted(road.with_values({"training.learning_rate": 0.2}), 10, 6.0, 1, tmp_path / "c")
+    ((name, expected, measured),) = uploads_of([*runs, again])
+    assert name == "H = 10, T = 6 s"
+    assert expected == theory.expected_uploads(road, 10, 6.0)
+    assert measured.low < expected < measured.high
+    assert measured == uploads_of(runs)[0][2]  # the same traffic again is no further evidence
+
+
+def _counted(road: Scenario, h: int, t: float, seed: int, folder: Path) -> Labelled:
+    train(Job(CountingTask(), road, (h, t), seed), folder)
+    return Labelled("counted", Run(folder, folder.name, read_run(folder)))
 
 
 def test_the_page_holds_its_figures_and_tells_where_numbers_are_from(reproduced: Path) -> None:
@@ -75,7 +94,7 @@ def test_the_page_holds_its_figures_and_tells_where_numbers_are_from(reproduced:
     assert not re.search(r"(src|href)=[\"'](?!data:|#)", page)
     names = {file.name for file in (reproduced / "figures").iterdir()}
     stems = {name.rpartition(".")[0] for name in names}
-    assert {"plan", "uploads", "study-1-fig2", "study-1-fig3", "study-1-proxy", "study-2-times"} <= stems
+    assert {"plan", "study-1-fig2", "study-1-fig3", "study-1-proxy", "study-2-times"} <= stems
     assert len(names) == 3 * len(stems)
     assert page.count("<figure>") == len(stems)
 

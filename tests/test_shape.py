@@ -13,9 +13,10 @@ ROOT = Path(__file__).parent.parent
 def test_the_public_names_are_exactly_these() -> None:
     assert mobfl.__all__ == sorted(mobfl.__all__)
     assert set(mobfl.__all__) == {
-        "Crossings", "History", "InputError", "Job", "MissingExtraError", "MobflError", "Plan", "Plans", "Scenario",
-        "Simulation", "TracePlan", "algorithm_1", "best_round_s", "build_task", "load_scenario", "plan", "plan_many",
-        "read_crossings", "read_history", "simulate", "theory", "train",
+        "Crossings", "History", "InputError", "Job", "MissingExtraError", "MobflError", "Plan", "Plans", "Results",
+        "Scenario", "Simulation", "TracePlan", "algorithm_1", "best_round_s", "build_task", "find_runs",
+        "load_scenario", "load_sweep", "plan", "plan_many", "read_crossings", "read_history", "run_sweep", "simulate",
+        "theory", "train",
     }  # fmt: skip
     assert all(hasattr(mobfl, name) for name in mobfl.__all__)
 

@@ -162,11 +162,11 @@ def test_finished_runs_are_not_repeated_and_a_changed_setting_runs_anew(tmp_path
     sweep = sweep_from_dict(block(seeds=[0, 1]))
     runs = name_runs(sweep)
     assert {state.status for state in states(tmp_path, runs).values()} == {"waiting"}
-    came = run_sweep(sweep, runs, tmp_path)
+    came = run_sweep(sweep, tmp_path, runs=runs)
     assert [(state.status, state.share) for state in came.values()] == [("done", 1.0)] * 2
     files = {run.name: (tmp_path / RUNS / run.name / "rounds.parquet").stat().st_mtime_ns for run in runs}
     longer = sweep_from_dict(block(seeds=[0, 1, 2]))
-    run_sweep(longer, name_runs(longer), tmp_path)
+    run_sweep(longer, tmp_path)
     assert len(list((tmp_path / RUNS).iterdir())) == 3
     for name, written in files.items():
         assert (tmp_path / RUNS / name / "rounds.parquet").stat().st_mtime_ns == written
@@ -179,23 +179,22 @@ def test_a_failing_run_is_recorded_and_the_others_go_on(tmp_path: Path) -> None:
     broken = tmp_path / RUNS / runs[0].name
     broken.mkdir(parents=True)
     (broken / "run.json").write_text("{}")
-    came = run_sweep(sweep, runs, tmp_path)
+    came = run_sweep(sweep, tmp_path, runs=runs)
     assert [state.status for state in came.values()] == ["failed", "done"]
     assert "must describe a run" in str(came[runs[0].name].reason)
 
 
 def test_workers_do_not_change_the_bytes_and_two_sweeps_do_not_share_a_folder(tmp_path: Path) -> None:
     sweep = sweep_from_dict(block(seeds=[0, 1, 2]))
-    runs = name_runs(sweep)
     seen = list[str]()
 
     def watch(came: Any) -> None:
         seen.extend(state.status for state in came.values())
         with pytest.raises(InputError, match="must not be in use"):
-            run_sweep(sweep, runs, tmp_path / "two")
+            run_sweep(sweep, tmp_path / "two")
 
-    run_sweep(sweep, runs, tmp_path / "one")
-    run_sweep(sweep, runs, tmp_path / "two", workers=2, watch=watch)
+    run_sweep(sweep, tmp_path / "one")
+    run_sweep(sweep, tmp_path / "two", workers=2, watch=watch)
     assert "done" in seen
     same_bytes(tmp_path / "one", tmp_path / "two")
 

@@ -12,8 +12,11 @@ if TYPE_CHECKING:
     from mobfl.history import History
     from mobfl.mobility.crossings import Crossings
     from mobfl.mobility.recorded import read_crossings
+    from mobfl.results import Results, find_runs
     from mobfl.run_folder import read_history
     from mobfl.simulation import Simulation, simulate
+    from mobfl.sweep import run_sweep
+    from mobfl.sweep_file import load_sweep
     from mobfl.tasks.catalogue import build_task
     from mobfl.training import Job, train
 
@@ -27,17 +30,21 @@ __all__ = [
     "MobflError",
     "Plan",
     "Plans",
+    "Results",
     "Scenario",
     "Simulation",
     "TracePlan",
     "algorithm_1",
     "best_round_s",
     "build_task",
+    "find_runs",
     "load_scenario",
+    "load_sweep",
     "plan",
     "plan_many",
     "read_crossings",
     "read_history",
+    "run_sweep",
     "simulate",
     "theory",
     "train",
@@ -48,10 +55,14 @@ _LATER = {
     "Crossings": "mobfl.mobility.crossings",
     "History": "mobfl.history",
     "Job": "mobfl.training",
+    "Results": "mobfl.results",
     "Simulation": "mobfl.simulation",
     "build_task": "mobfl.tasks.catalogue",
+    "find_runs": "mobfl.results",
+    "load_sweep": "mobfl.sweep_file",
     "read_crossings": "mobfl.mobility.recorded",
     "read_history": "mobfl.run_folder",
+    "run_sweep": "mobfl.sweep",
     "simulate": "mobfl.simulation",
     "train": "mobfl.training",
 }
@@ -59,6 +70,8 @@ _EXTRAS = {
     "numba": ("simulation", "simulate"),
     "pyarrow": ("simulation", "simulate"),
     "safetensors": ("training", "train"),
+    "duckdb": ("results of many runs", "experiments"),
+    "joblib": ("a sweep", "experiments"),
 }
 
 

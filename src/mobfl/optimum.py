@@ -2,7 +2,8 @@
 
 For a given H the best T is exact: closed form above the longest dwell, a Newton root below. H is found by
 branch and bound on a fact that needs no unimodality: with G(H) = max_T g(H, T), G(H)/H never rises, since
-more steps only delay an upload. So G(H) ≤ (H/a)·G(a) for H ≥ a, and whole ranges of H are ruled out by
+more steps only delay an upload. This holds for any worth w(Λ) of a round that rises with its uploads: 1 − e^−Λ,
+or E[M/(M + ν)] where averaging counts. So G(H) ≤ (H/a)·G(a) for H ≥ a, and whole ranges of H are ruled out by
 their left ends. The proofs are in docs/background/theory.md.
 """
 
@@ -82,7 +83,7 @@ def _best_growth(c: Array) -> Array:
 def _best_uploads(c: Array, noise: Any) -> Array:
     """Λ where w = E[M/(M + ν)]: then Λ²/d(Λ) = c, with ν < d ≤ ν + 2, and Λ is more than without noise.
 
-    Newton in log Λ from these bounds' larger lower one; a step that is not half the last is left to bisection.
+    Newton in log Λ from the larger of these two lower bounds; where a step is not half the last, bisection.
     """
     log_c = np.log(np.maximum(c, _TINY))
     low = x = np.maximum((log_c + np.log(noise)) / 2, np.log(np.log1p(_best_growth(np.maximum(c, _TINY)))))
@@ -134,7 +135,7 @@ def _best_round_with_jitter(rate: Any, dwell: Dwell, delay: ShiftedExponential, 
 
 
 def _enough_growth(uploads: Array, noise: Any) -> tuple[Array, Any]:
-    """log(1 + w/w′), which T·∂Λ/∂T must reach for a longer round to pay, and −w″/w′; Λ and 1 without noise."""
+    """log(1 + w/w′), which log(1 + T·∂Λ/∂T) exceeds while longer rounds pay, and −w″/w′; Λ and 1 without noise."""
     if noise is None:
         return uploads, 1.0
     a = theory.worth_fraction(uploads, noise)

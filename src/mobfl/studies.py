@@ -18,6 +18,7 @@ from mobfl.scenario import Scenario
 from mobfl.sweep import RUNS, read_sweep
 
 _LEAST_PLANS = 4  # below, there is no order to correlate
+_LEAST_ROUNDS = 50
 
 
 @dataclass(frozen=True)
@@ -119,17 +120,21 @@ def _finished(folder: Path) -> Run | None:
 
 
 def uploads_of(runs: Sequence[Labelled]) -> list[tuple[str, float, Estimate]]:
-    """By plan: Theorem 1's uploads per round, and the runs' own mean with its interval."""
+    """By plan with enough rounds: Theorem 1's uploads per round, and the runs' own mean with its interval."""
     by_plan = dict[tuple[int, float], dict[int, Labelled]]()
     for each in runs:
         plan = each.run.description["plan"]
         if each.run.objective is not None:
             # Runs of one plan and seed meet the same traffic, whatever they learn: they count once.
             by_plan.setdefault((plan["local_steps"], plan["round_s"]), {})[each.seed] = each
-    return [_uploads(h, t, list(chosen.values())) for (h, t), chosen in sorted(by_plan.items())]
+    measured = (_uploads(h, t, list(chosen.values())) for (h, t), chosen in sorted(by_plan.items()))
+    return [each for each in measured if each is not None]
 
 
-def _uploads(h: int, t: float, runs: Sequence[Labelled]) -> tuple[str, float, Estimate]:
+def _uploads(h: int, t: float, runs: Sequence[Labelled]) -> tuple[str, float, Estimate] | None:
+    """None where there are too few rounds for an interval."""
+    if sum(len(each.history) for each in runs) < _LEAST_ROUNDS:
+        return None
     scenario = runs[0].run.scenario
     means = BatchMeans(1, 1 + int(2 * scenario.dwell_s / t))
     for each in runs:

@@ -112,16 +112,19 @@ def states(out: Path, runs: Sequence[Planned]) -> dict[str, State]:
 
 def run_sweep(
     sweep: Sweep,
-    runs: Sequence[Planned],
     out: str | Path,
     *,
+    runs: Sequence[Planned] | None = None,
     workers: int = 1,
     ray: str | None = None,
     checkpoint_s: float = CHECKPOINT_S,
     watch: Callable[[Mapping[str, State]], None] = lambda _: None,
 ) -> dict[str, State]:
-    """Runs what is not done yet, and says how each run ended; `watch` is told from time to time how far they are."""
-    out = Path(out)
+    """Trains what is not done yet, and says how each run ended; `watch` is told twice a second how far they are.
+
+    `runs` are the sweep's, if they have names already.
+    """
+    out, runs = Path(out), name_runs(sweep) if runs is None else runs
     if workers < 1:
         raise InputError(f"--workers must be >= 1, got {workers}")
     run_folder.make(out / RUNS)

@@ -160,7 +160,9 @@ def _run(
     from mobfl.sweep import run_sweep
 
     with _live_table() as watch:
-        return run_sweep(wanted, runs, out, workers=cores(workers), ray=ray, checkpoint_s=checkpoint_s, watch=watch)
+        return run_sweep(
+            wanted, out, runs=runs, workers=cores(workers), ray=ray, checkpoint_s=checkpoint_s, watch=watch
+        )
 
 
 def _write_page(folder: Path, command: str) -> Path:
