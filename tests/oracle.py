@@ -23,12 +23,12 @@ class Truth:
 def worth(uploads: mpf, noise: mpf) -> mpf:
     """E[M/(M + ν)] = 1 − e^−Λ·₁F₁(ν; ν + 1; Λ); for small Λ nearly all of that cancels."""
     with mp.extradps(40):
-        return 1 - mp.exp(-uploads) * mp.hyp1f1(noise, noise + 1, uploads)
+        return 1 - mp.exp(-uploads) * mp.hyp1f1(noise, noise + 1, uploads, maxterms=10**7)
 
 
 def worth_slope(uploads: mpf, noise: mpf) -> mpf:
     """Its derivative, ∫ ν s^(ν−1) (1 − s) e^(−Λ(1−s)) ds over 0 … 1."""
-    return mp.hyp1f1(2, noise + 2, -uploads) / (noise + 1)
+    return mp.hyp1f1(2, noise + 2, -uploads, maxterms=10**7) / (noise + 1)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ JITTER = st.just(0.0) | log_uniform(1e-3, 30.0) | log_uniform(1e-13, 1e-3)
 STEPS_THAT_FIT = log_uniform(1.2, 150.0)
 NO_SPREAD = st.just(0.0)
 NO_NOISE = st.just(0.0)
-SOME_NOISE = st.just(0.0) | log_uniform(1e-3, 1e4)
+SOME_NOISE = st.just(0.0) | log_uniform(1e-3, 1e3)
 
 
 def scenarios(

@@ -18,7 +18,7 @@ from mobfl import theory
 from mobfl.atomic import replaced
 from mobfl.errors import InputError, MissingExtraError
 from mobfl.history import COLUMNS, History
-from mobfl.run_folder import ROUNDS, RUN, read_history, read_run, read_timing
+from mobfl.run_folder import ROUNDS, RUN, read_history, read_run, read_status, read_timing
 from mobfl.scenario import Scenario
 from mobfl.sweep import RUNS
 
@@ -93,7 +93,8 @@ def find_runs(folder: str | Path) -> tuple[list[Run], list[str]]:
             run.row()
             runs.append(run)
         except InputError as error:
-            broken.append(str(error))
+            told = read_status(place)
+            broken.append(f"{place} failed: {told['reason']}" if told["status"] == "failed" else str(error))
         except (KeyError, TypeError, AttributeError) as error:
             broken.append(f"{file} must describe a run, got {error!r}")
     return runs, broken

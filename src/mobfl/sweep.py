@@ -22,7 +22,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from mobfl import run_folder
+from mobfl import run_folder, theory
 from mobfl.atomic import replaced
 from mobfl.errors import InputError, MissingExtraError, MobflError
 from mobfl.learning.task import Task
@@ -37,14 +37,16 @@ from mobfl.training import CHECKPOINT_S, Job, check_job, train
 SWEEP, RUNS = "sweep.json", "runs"
 _DEATHS = 3  # so often a run may take its worker with it
 _WATCH_S = 0.5
+_STEPS_PER_EVALUATION = 10  # as much time does it take
 
 
 @dataclass(frozen=True)
 class Planned:
-    """A run with its folder's name."""
+    """A run with its folder's name, and roughly how much there is to compute, in local steps."""
 
     name: str
     request: Request
+    work: float
 
 
 @dataclass(frozen=True)
@@ -65,9 +67,16 @@ def name_runs(sweep: Sweep, progress: Callable[[int], None] = lambda _: None) ->
     for done, request in enumerate(sweep.requests, start=1):
         job = _job(request)
         check_job(job)
-        named.append(Planned(_name(request, job), request))
+        named.append(Planned(_name(request, job), request, _work(job)))
         progress(done)
     return named
+
+
+def _work(job: Job) -> float:
+    """The local steps that are expected, and an evaluation per round; servers without rounds are much the same."""
+    plan, road = job.describe()["plan"], job.scenario
+    h, t = plan["local_steps"], plan["round_s"] or road.dwell_s
+    return road.training.duration_s / t * (float(theory.expected_uploads(road, h, t)) * h + _STEPS_PER_EVALUATION)
 
 
 def _name(request: Request, job: Job) -> str:
@@ -177,16 +186,16 @@ def _stored(out: Path) -> dict[str, Any]:
 
 def _run_all(out: Path, runs: Sequence[Planned], workers: int, ray: str | None, checkpoint_s: float) -> None:
     """A worker that dies takes its pool with it: what is left then goes on in a new one."""
-    left, deaths = _unfinished(out, runs), Counter[str]()
-    while left:
+    deaths = _Deaths(out)
+    while left := deaths.spared(_unfinished(out, runs)):
         before = states(out, left)
         try:
-            _in_parallel(left, out, workers, ray, checkpoint_s)
+            _run_some(left, out / RUNS, workers, ray, checkpoint_s)
             return
         except (MobflError, KeyboardInterrupt):
             raise
         except Exception as error:  # joblib's and Ray's own: a run's exceptions end in its folder
-            left = _after_death(out, left, before, deaths, error)
+            deaths.count(before, states(out, left), error)
 
 
 def _unfinished(out: Path, runs: Sequence[Planned]) -> list[Planned]:
@@ -194,35 +203,39 @@ def _unfinished(out: Path, runs: Sequence[Planned]) -> list[Planned]:
     return [run for name, run in once.items() if state_of(out / RUNS / name, 1.0).status != "done"]
 
 
-def _after_death(
-    out: Path, left: Sequence[Planned], before: Mapping[str, State], deaths: Counter[str], error: Exception
-) -> list[Planned]:
-    """What to go on with, without those that were under way too often when a worker died."""
-    after = states(out, left)
-    deaths["any"] = 0 if after != before else deaths["any"] + 1
-    if deaths["any"] >= _DEATHS:
-        raise MobflError(f"the workers die before any run begins: {error}") from error
-    for name, state in after.items():
-        if state.status == "running":
-            deaths[name] += 1
-        if deaths[name] >= _DEATHS:
-            reason = f"its worker died {_DEATHS} times: {error}"
-            run_folder.write_failure(out / RUNS / name, reason)
-    return [run for run in _unfinished(out, left) if deaths[run.name] < _DEATHS]
+class _Deaths:
+    """How often each run was under way when a worker died: some kill their workers, for want of memory say."""
+
+    def __init__(self, out: Path) -> None:
+        self._out = out
+        self._of = Counter[str]()
+        self._in_vain = 0  # in a row, without anything having happened before
+
+    def count(self, before: Mapping[str, State], after: Mapping[str, State], error: Exception) -> None:
+        self._in_vain = self._in_vain + 1 if after == before else 0
+        if self._in_vain == _DEATHS:
+            raise MobflError(f"the workers die before any run gets on: {error}") from error
+        for name in (name for name, state in after.items() if state.status == "running"):
+            self._of[name] += 1
+            if self._of[name] == _DEATHS:
+                run_folder.write_failure(self._out / RUNS / name, f"its worker died {_DEATHS} times: {error}")
+
+    def spared(self, runs: Sequence[Planned]) -> list[Planned]:
+        """Without those that are given up."""
+        return [run for run in runs if self._of[run.name] < _DEATHS]
 
 
-def _in_parallel(runs: Sequence[Planned], out: Path, workers: int, ray: str | None, checkpoint_s: float) -> None:
-    from joblib import Parallel, delayed, parallel_config
-
-    parent = os.getpid() if ray is None else None
-    calls = (delayed(_run)(run, out / RUNS, checkpoint_s, parent) for run in runs)
+def _run_some(runs: Sequence[Planned], folder: Path, workers: int, ray: str | None, checkpoint_s: float) -> None:
     if workers == 1 and ray is None:
         for run in runs:
-            _run(run, out / RUNS, checkpoint_s, None)
+            _run(run, folder, checkpoint_s)
         return
-    backend = "loky" if ray is None else "ray"
-    with nullcontext() if ray is None else _ray_cluster(ray), parallel_config(backend, n_jobs=workers):
-        Parallel(batch_size=1, pre_dispatch=workers)(calls)
+    from joblib import Parallel, delayed, parallel_config
+
+    cluster, backend, parent = (nullcontext(), "loky", os.getpid()) if ray is None else (_ray_cluster(ray), "ray", None)
+    with cluster, parallel_config(backend, n_jobs=workers):
+        # One at a time and none ahead, so that they begin in their order.
+        Parallel(batch_size=1, pre_dispatch=workers)(delayed(_run)(run, folder, checkpoint_s, parent) for run in runs)
 
 
 @contextmanager
@@ -243,7 +256,7 @@ def _ray_cluster(address: str) -> Iterator[None]:
         ray.shutdown()
 
 
-def _run(run: Planned, runs: Path, checkpoint_s: float, parent: int | None) -> None:
+def _run(run: Planned, runs: Path, checkpoint_s: float, parent: int | None = None) -> None:
     """In a worker: the run from wherever it is to its end. What goes wrong ends in its folder, not in the sweep."""
     if parent is not None:
         _live_no_longer_than(parent)

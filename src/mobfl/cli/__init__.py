@@ -7,10 +7,11 @@ import sys
 import click
 
 import mobfl
-from mobfl.cli.experiments import report, reproduce, results, sweep
 from mobfl.cli.options import FAILED, INTERRUPTED, WRONG_INPUT
 from mobfl.cli.planning import plan, scenarios
+from mobfl.cli.results import results
 from mobfl.cli.simulation import simulate, traffic
+from mobfl.cli.sweeps import report, reproduce, sweep
 from mobfl.cli.training import train
 from mobfl.errors import InputError, MobflError
 
