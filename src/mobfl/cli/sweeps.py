@@ -16,7 +16,7 @@ from mobfl.cli.options import FAILED, cores, json_option, need, workers_option, 
 from mobfl.errors import InputError
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import Group
 
     from mobfl.sweep import Planned, State
     from mobfl.sweep_file import Sweep
@@ -230,18 +230,17 @@ def _left(elapsed_s: float, share: float, at_first: float) -> str:
     return f"about {seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02} left"
 
 
-def _table(came: Mapping[str, "State"], left: str) -> "Table":
+def _table(came: Mapping[str, "State"], left: str) -> "Group":
+    from rich.console import Group
     from rich.table import Table
 
     counts = Counter(state.status for state in came.values())
     title = ", ".join(f"{counts[status]} {status}" for status in ("done", "running", "failed", "waiting"))
-    table = Table(box=None, title=f"{title}; {left}", title_justify="left")
-    for column in ("run", "", ""):
-        table.add_column(column)
+    table = Table(box=None, show_header=False)
     order = sorted(came.items(), key=lambda item: list(_MARKS).index(item[1].status))
     for name, state in order[:_SHOWN]:
         mark = _MARKS[state.status]
         table.add_row(name, f"[{mark}]{state.status}[/]", f"{state.share:.0%}")
     if len(order) > _SHOWN:
         table.add_row(f"and {len(order) - _SHOWN} more", "", "")
-    return table
+    return Group(f"{title}; {left}", table)
