@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from mobfl import theory
 from mobfl.errors import InputError
 from mobfl.mobility.crossings import Crossings
-from mobfl.planner import best_round_s, plan
+from mobfl.planner import best_round_s, plan, refuse_noise
 from mobfl.plans import Plan
 from mobfl.scenario import MOST, MOST_STEPS, Scenario
 from mobfl.servers.fedasync import FedAsync
@@ -157,11 +157,7 @@ class _Road:
     def _trace(self) -> Trace:
         if self.crossings is None:
             raise ValueError("there are no crossings")
-        if self.scenario.training.noise_uploads > 0:
-            raise InputError(
-                "training.noise_uploads must be 0 for a plan from crossings, which maximises g,"
-                f" got {self.scenario.training.noise_uploads:g}"
-            )
+        refuse_noise(Conditions.of(self.scenario), "a plan from crossings")
         return Trace(self.crossings, self.scenario.traffic.participation)
 
     @property

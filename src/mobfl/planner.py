@@ -53,7 +53,7 @@ def _plan_trace(scenario: Scenario, crossings: "Crossings") -> TracePlan:
     from mobfl.trace_optimum import Trace, best_on_trace
 
     road, share = Conditions.of(scenario), scenario.traffic.participation
-    _refuse_noise(road, "a plan from crossings")
+    refuse_noise(road, "a plan from crossings")
     trace = Trace(crossings, share)
     as_poisson = replace(
         road, arrivals_per_s=share * crossings.arrivals_per_s, length_m=float(crossings.dwell_s.mean()),
@@ -109,7 +109,7 @@ def algorithm_1(scenario: theory.AnyRoad, gamma: float = 1e-6) -> Plan:
     which the paper's H_max admits, never uploads, so `max_local_steps` leaves it out.
     """
     road = Conditions.of(scenario)
-    _refuse_noise(road, "Algorithm 1")
+    refuse_noise(road, "Algorithm 1")
     most = int(theory.max_local_steps(road))
     if not gamma > 0 or most > _MOST_STEPS_BY_ALGORITHM_1:
         raise InputError(f"gamma must be > 0 and H_max <= {_MOST_STEPS_BY_ALGORITHM_1:g}, got {gamma:g} and {most}")
@@ -127,6 +127,7 @@ def algorithm_1(scenario: theory.AnyRoad, gamma: float = 1e-6) -> Plan:
     return Plan.at(road, int(h[best]), float(t[best]))
 
 
-def _refuse_noise(road: Conditions, what: str) -> None:
+def refuse_noise(road: Conditions, what: str) -> None:
+    """Raises where more uploads would make a round worth more, which `what` does not know."""
     if road.noise is not None:
         raise InputError(f"training.noise_uploads must be 0 for {what}, which maximises g, got {road.noise}")

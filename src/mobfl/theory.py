@@ -270,7 +270,7 @@ def worth_and_slope(uploads: Any, noise: Any) -> tuple[Any, Any]:
 def worth_fraction(uploads: Any, noise: Any) -> Any:
     """a(Λ) in [0, 2]: with d = ν + a, E[M/(M + ν)] = Λ/(Λ + ν + d/(Λ + d)).
 
-    This is Gauss's continued fraction of ₁F₁(1; ν + 2; −Λ), written so that nothing is ever subtracted:
+    A continued fraction of ₁F₁(1; ν + 2; −Λ), written so that nothing is ever subtracted:
     d_n = ν + (n + 1)·d_{n+1}/(Λ + d_{n+1}), and d is d_1.
     """
     d = noise + float(_FRACTION_TERMS)
