@@ -36,8 +36,8 @@ def _draw_curves(axes: "Axes", scenario: Scenario, plan: Plan) -> None:
     where = f"H = {h_best}, T = {t_best:.1f} s"
     axes.annotate(where, (t_best, g_best), (0, 6), textcoords="offset points", ha="center", fontsize=8)
     axes.set(xlim=(0, t[-1]), ylim=(0, 1.42 * g_best))
-    axes.set(xlabel="round length T (s)", ylabel="g (valid local steps per second)")
-    axes.set_title("(a) g(H, ·) for several H")
+    axes.set(xlabel="round length T (s)", ylabel=f"{_symbol(scenario)} (valid local steps per second)")
+    axes.set_title(f"(a) {_symbol(scenario)}(H, ·) for several H")
     axes.legend(loc="upper center", ncols=3, columnspacing=1.2, handlelength=2.4)
 
 
@@ -58,9 +58,15 @@ def _draw_surface(axes: "Axes", scenario: Scenario, plan: Plan) -> None:
     axes.plot(t_best, h_best, "o", markerfacecolor="white", markeredgecolor="black", markersize=6)
     axes.set(xlim=(0, t[-1]), ylim=(1, h[-1, 0]), xlabel="round length T (s)", ylabel="local steps H")
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set_title("(b) g(H, T), lines in % of the best")
+    axes.set_title(f"(b) {_symbol(scenario)}(H, T), lines in % of the best")
     assert axes.figure is not None
-    axes.figure.colorbar(shade, ax=axes, label="g (1/s)", pad=0.02)
+    axes.figure.colorbar(shade, ax=axes, label=f"{_symbol(scenario)} (1/s)", pad=0.02)
+
+
+def _symbol(scenario: Scenario) -> str:
+    """Of what `theory.objective` is."""
+    noise = scenario.training.noise_uploads
+    return f"$g_{{{noise:g}}}$" if noise > 0 else "g"
 
 
 def _longest_shown_s(plan: Plan) -> float:
