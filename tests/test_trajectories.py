@@ -14,14 +14,14 @@ from mobfl.learning.holdings import check_samples, held_samples
 from mobfl.learning.task import Pool
 from mobfl.tasks.trajectories.baselines import along_the_lane, baseline_scores, straight_on
 from mobfl.tasks.trajectories.batches import batch_of
-from mobfl.tasks.trajectories.lane_graph import KINDS, SCALES, LaneGraph, lane_graph
+from mobfl.tasks.trajectories.lane_graph import FAR, KINDS, SCALES, LaneGraph, lane_graph
 from mobfl.tasks.trajectories.lanegcn import LaneGCN
 from mobfl.tasks.trajectories.loss import lanegcn_loss
 from mobfl.tasks.trajectories.recordings import LEFT, NO, STRAIGHT, UNKNOWN, YES, LaneMap, Recording
 from mobfl.tasks.trajectories.scenes import MANOEUVRES, Scene, manoeuvre, scene_of
 from mobfl.tasks.trajectories.scores import benchmark_scores
 from mobfl.tasks.trajectories.store import open_store
-from mobfl.tasks.trajectories.sums import Pairs, Table, neighbour_sum
+from mobfl.tasks.trajectories.sums import Pairs, Table, neighbour_sum, related_sum
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
@@ -88,6 +88,29 @@ def test_neighbour_sums_are_products_with_a_matrix_both_ways() -> None:
     assert torch.autograd.gradcheck(lambda x: neighbour_sum(x, table), (doubled,))
 
 
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64])
+def test_related_sums_are_products_per_relation_both_ways(kind: torch.dtype) -> None:
+    """More rows than are multiplied at once, and sources that only rows beyond the wanted ones take."""
+    nodes, kinds, width, rows, present = 1500, 3, 4, 1200, 1400
+    rng = np.random.default_rng(1)
+    taken = [np.sort(rng.choice((present if r < rows else nodes) * kinds, rng.integers(0, 6))) for r in range(nodes)]
+    starts = np.append(0, np.cumsum([len(each) for each in taken])).astype(np.int32)
+    table = Table.of(starts, np.concatenate(taken).astype(np.int32), nodes, kinds)
+    source = torch.randn(present, width, dtype=kind, requires_grad=True)
+    matrices = torch.randn(kinds * width, width, dtype=kind, requires_grad=True)
+    weight = torch.randn(rows, width, dtype=kind)
+    products = source @ matrices.view(kinds, width, width).transpose(1, 2)  # (kinds, sources, width)
+    expected = torch.stack([products[each % kinds, each // kinds].sum(dim=0) for each in taken[:rows]])
+    found = related_sum(source, matrices, table, rows)
+    assert torch.allclose(found, expected, atol=1e-4)
+    for one, other in zip(
+        torch.autograd.grad((found * weight).sum(), (source, matrices)),
+        torch.autograd.grad((expected * weight).sum(), (source, matrices)),
+        strict=True,
+    ):
+        assert torch.allclose(one, other, atol=1e-3)
+
+
 def test_pairs_spread_and_sum() -> None:
     pairs = Pairs.of(np.array([[0, 1], [0, 2], [2, 0]], np.int32), 3, 4)
     lookers = torch.tensor([[1.0], [2.0], [3.0]])
@@ -141,6 +164,18 @@ def test_a_part_of_the_graph_keeps_the_relations_within_it(graph: LaneGraph) -> 
         (2, 1, 2), (1, 2, 2 + SCALES),  # 10 and 12 at the second scale
         (0, 3, KINDS - 2), (3, 0, KINDS - 1),  # 27 beside 9
     }  # fmt: skip
+
+
+def test_hops_are_layers_of_taking_in_neighbours(graph: LaneGraph) -> None:
+    """Against sets that grow layer by layer."""
+    for first in (0, 20, 31, 44):
+        hops = graph.relations.hops_from(np.array([first], np.int32))
+        reached, before = {first}, set[int]()
+        for layer in range(6):
+            assert set(np.flatnonzero(hops == layer).tolist()) == reached - before
+            before = reached
+            reached = before | {each for node in before for kind in range(KINDS) for each in taken(graph, node, kind)}
+    assert (graph.relations.hops_from(np.empty(0, np.int32)) == FAR).all()
 
 
 # Scenes ---------------------------------------------------------------------------------------------------------------
@@ -293,6 +328,19 @@ def test_it_is_the_plain_port_computed_faster(graph: LaneGraph) -> None:
         assert torch.allclose(ours, plain, atol=1e-3 * float(plain.abs().max()) + 1e-5)
     for ours, plain in zip(model(batch), plain_forward(model, scenes), strict=True):
         assert torch.allclose(ours, plain, atol=1e-4)
+
+
+def test_nodes_that_nobody_reads_need_not_be_computed(graph: LaneGraph) -> None:
+    """Layers on the rows they must compute, against layers on all: equal where an actor looks."""
+    torch.manual_seed(4)
+    layers, batch = LaneGCN(16).map_to_map, batch_of([scene(graph, 1, actors=1), scene(graph, 2, actors=1)])
+    nodes = torch.randn(len(batch.nodes), 16)
+    needed = [batch.nodes_within(hops) for hops in (3, 2, 1, 0)]
+    assert len(nodes) >= needed[0] > needed[2] > needed[3] > 0
+    looked_at = batch.map_to_actors.seen.columns
+    assert sorted(set(looked_at.tolist())) == list(range(needed[3]))
+    everything = layers(nodes, batch.relations, [len(nodes)] * 4)
+    assert torch.allclose(layers(nodes, batch.relations, needed), everything[: needed[3]], atol=1e-5)
 
 
 def test_the_context_applied_in_parts_is_the_context_applied_at_once(graph: LaneGraph) -> None:

@@ -16,6 +16,7 @@ from mobfl.tasks.trajectories.recordings import LEFT, RIGHT, UNKNOWN, LaneMap
 SCALES = 6  # 1, 2, 4, … 32 pieces ahead and behind
 RELATIONS = 2 * SCALES + 2  # predecessors and successors at every scale, left, right
 KINDS = 1 + RELATIONS  # of what a node takes in: itself, or a neighbour
+FAR = 127  # hops: so many or more, or no way at all
 META = 4  # turns left, turns right, is controlled, lies in an intersection: 1, 0, or −1 for unknown
 _BESIDE_M, _BESIDE_RAD = 6.0, np.pi / 4
 
@@ -38,6 +39,10 @@ class Relations:
         place = np.full(len(self.starts) - 1, -1, np.int32)
         place[chosen] = np.arange(len(chosen), dtype=np.int32)
         return Relations(*_among(self.starts, self.taken, chosen, place))
+
+    def hops_from(self, nodes: NDArray[np.int32]) -> NDArray[np.int8]:
+        """(N,): in how many layers of taking in neighbours each node reaches one of these, at most FAR."""
+        return _hops(self.starts, self.taken, nodes)
 
 
 @dataclass(frozen=True)
@@ -160,3 +165,27 @@ def _among(starts, taken, chosen, place):
                 count += 1
         new_starts[i + 1] = count
     return new_starts, kept[:count].copy()
+
+
+@njit(cache=True)
+def _hops(starts, taken, nodes):
+    """A breadth-first search."""
+    hops = np.full(len(starts) - 1, FAR, np.int8)
+    queue = np.empty(len(hops), np.int32)
+    found = 0
+    for node in nodes:
+        if hops[node] == FAR:
+            hops[node] = 0
+            queue[found] = node
+            found += 1
+    done = 0
+    while done < found:
+        node = queue[done]
+        done += 1
+        for j in range(starts[node], starts[node + 1]):
+            neighbour = taken[j] // KINDS
+            if hops[neighbour] == FAR and hops[node] + 1 < FAR:
+                hops[neighbour] = hops[node] + 1
+                queue[found] = neighbour
+                found += 1
+    return hops

@@ -5,6 +5,8 @@ shift the indices of another. Normalisation is over the channels of one actor or
 rows that is LayerNorm, which is faster), so scenes do not see each other.
 """
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -12,7 +14,7 @@ from torch.nn import functional
 from mobfl.tasks.trajectories.batches import Batch
 from mobfl.tasks.trajectories.lane_graph import KINDS, META
 from mobfl.tasks.trajectories.recordings import PREDICTED
-from mobfl.tasks.trajectories.sums import Pairs, Table, neighbour_sum
+from mobfl.tasks.trajectories.sums import Pairs, Table, neighbour_sum, related_sum
 
 MODES = 6
 PUBLISHED_WIDTH = 128
@@ -94,16 +96,15 @@ class LaneConvolution(nn.Module):
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        # One matrix product for all relations, then one sum over neighbours.
         self.matrices = nn.Linear(width, KINDS * width, bias=False)
         self.norm = nn.LayerNorm(width)
         self.output = NormedLinear(width, width, activated=False)
         self.width = width
 
-    def forward(self, nodes: Tensor, relations: Table) -> Tensor:
-        products = self.matrices(nodes).view(-1, self.width)  # row = node · 15 + relation, 0 for its own
-        gathered = neighbour_sum(products, relations)
-        return functional.relu(self.output(functional.relu(self.norm(gathered))) + nodes)
+    def forward(self, nodes: Tensor, relations: Table, rows: int) -> Tensor:
+        """The first `rows` nodes; `nodes` must hold all their neighbours."""
+        gathered = related_sum(nodes, self.matrices.weight, relations, rows)
+        return functional.relu(self.output(functional.relu(self.norm(gathered))) + nodes[:rows])
 
 
 class LaneConvolutions(nn.Module):
@@ -111,9 +112,10 @@ class LaneConvolutions(nn.Module):
         super().__init__()
         self.layers = nn.ModuleList(LaneConvolution(width) for _ in range(_FUSED_LAYERS))
 
-    def forward(self, nodes: Tensor, relations: Table) -> Tensor:
-        for layer in self.layers:
-            nodes = layer(nodes, relations)
+    def forward(self, nodes: Tensor, relations: Table, rows: Sequence[int]) -> Tensor:
+        """What each layer must compute is its first rows."""
+        for layer, needed in zip(self.layers, rows, strict=True):
+            nodes = layer(nodes, relations, needed)
         return nodes
 
 
@@ -124,7 +126,8 @@ class MapNet(nn.Module):
         self.convolutions = LaneConvolutions(width)
 
     def forward(self, nodes: Tensor, directions: Tensor, relations: Table) -> Tensor:
-        return self.convolutions(functional.relu(self.place(nodes) + self.shape(directions)), relations)
+        features = functional.relu(self.place(nodes) + self.shape(directions))
+        return self.convolutions(features, relations, [len(nodes)] * _FUSED_LAYERS)
 
 
 def _point_net(width: int, activated: bool = False) -> nn.Sequential:
@@ -209,7 +212,9 @@ class LaneGCN(nn.Module):
             nodes = self.map_net(batch.nodes, batch.directions, batch.relations)
             nodes = self.meta(torch.cat([nodes, batch.meta], dim=1))
             nodes = self.actors_to_map(nodes, batch.nodes, actors, batch.actors, batch.actors_to_map)
-            nodes = self.map_to_map(nodes, batch.relations)
+            # Only nodes that an actor looks at are read, so a layer computes those and what later layers take in.
+            needed = [batch.nodes_within(hops) for hops in reversed(range(_FUSED_LAYERS))]
+            nodes = self.map_to_map(nodes, batch.relations, needed)
         else:
             nodes = actors.new_zeros(0, actors.shape[1])
         actors = self.map_to_actors(actors, batch.actors, nodes, batch.nodes, batch.map_to_actors)

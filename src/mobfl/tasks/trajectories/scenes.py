@@ -33,6 +33,7 @@ class Scene:
     directions: Floats  # (N, 2)
     meta: NDArray[np.int8]  # (N, 4)
     relations: Relations
+    hops: NDArray[np.int8]  # (N,): in how many layers of relations a node's features reach one that an actor looks at
     actors_to_map: Pairs  # a node looks at an actor
     map_to_actors: Pairs  # an actor looks at a node
     actors_to_actors: Pairs
@@ -52,6 +53,7 @@ def scene_of(recording: Recording, graph: LaneGraph) -> Scene:
     chosen = graph.around(origin, rotation, RANGE_M)
     nodes = ((graph.centres[chosen] - origin) @ rotation.T).astype(np.float32)
     seen = np.asarray(np.isfinite(future).all(axis=2))
+    relations, map_to_actors = graph.relations.among(chosen), pairs_within(actors, nodes, MAP_TO_ACTOR_M)
     return Scene(
         steps=_displacements(placed[:, :OBSERVED]),
         actors=actors,
@@ -60,9 +62,10 @@ def scene_of(recording: Recording, graph: LaneGraph) -> Scene:
         nodes=nodes,
         directions=(graph.directions[chosen] @ rotation.T).astype(np.float32),
         meta=graph.meta[chosen],
-        relations=graph.relations.among(chosen),
+        relations=relations,
+        hops=relations.hops_from(map_to_actors[:, 1]),
         actors_to_map=pairs_within(nodes, actors, ACTOR_TO_MAP_M),
-        map_to_actors=pairs_within(actors, nodes, MAP_TO_ACTOR_M),
+        map_to_actors=map_to_actors,
         actors_to_actors=pairs_within(actors, actors, ACTOR_TO_ACTOR_M),
         origin=origin,
         rotation=rotation,

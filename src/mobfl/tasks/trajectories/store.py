@@ -23,7 +23,7 @@ from mobfl.tasks.trajectories.lane_graph import LaneGraph, Relations
 from mobfl.tasks.trajectories.recordings import Recording
 from mobfl.tasks.trajectories.scenes import Scene, manoeuvre, scene_of
 
-_VERSION = 2  # of the format and of what scenes hold: raise it when either changes
+_VERSION = 3  # of the format and of what scenes hold: raise it when either changes
 _AT_ONCE = 64  # recordings in a part
 _INDEX = "index.json"
 
@@ -42,6 +42,7 @@ _FIELDS = {
     "nodes": _Field("nodes", (2,), np.float32),
     "directions": _Field("nodes", (2,), np.float32),
     "meta": _Field("nodes", (4,), np.int8),
+    "hops": _Field("nodes", (), np.int8),
     "starts": _Field("starts", (), np.int32),
     "taken": _Field("taken", (), np.int32),
     "actors_to_map": _Field("actors_to_map", (2,), np.int32),
