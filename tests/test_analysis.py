@@ -80,13 +80,13 @@ def test_runs_of_one_plan_are_averaged() -> None:
     assert [(each.local_steps, each.round_s, each.objective) for each in results] == [
         (8, 6.0, 0.9), (8, 30.0, 0.2), (24, 12.0, 1.2)
     ]  # fmt: skip
-    assert [each.values for each in results] == [(2.0, 4.0), (8.0,), (3.0, 5.0)]
-    assert [each.mean for each in mean_over_seeds(GRID, "score")] == [7.0, 2.0, 6.0]
+    assert [each.values for each in results] == [(2.0, 2.0), (8.0,), (3.0, 3.0)]  # the second seed is harder for all
+    assert [each.mean for each in mean_over_seeds(GRID, "score")] == [8.0, 2.0, 7.0]
     assert [each.mean for each in mean_over_seeds(GRID, at_s=0.0)] == [9.0, 9.0, 9.0]
 
 
 @pytest.mark.parametrize(
-    ("column", "difference", "best"), [("loss", 1.0, 3.0), ("score", 1.0, 7.0), ("error", 2.0, 6.0)]
+    ("column", "difference", "best"), [("loss", 1.0, 2.0), ("score", 1.0, 8.0), ("error", 2.0, 4.0)]
 )
 def test_regret_by_hand(column: str, difference: float, best: float) -> None:
     found = regret(GRID, column)
@@ -94,8 +94,27 @@ def test_regret_by_hand(column: str, difference: float, best: float) -> None:
     assert (found.chosen.local_steps, found.chosen.round_s) == (24, 12.0)
     assert (found.difference, found.relative) == (difference, difference / best)
     assert (found.rank, found.plans) == (2, 3)
-    assert found.spread == pytest.approx(difference * math.sqrt(2))  # (1 + 1 + 1 + 1) / (1 + 1), times 2 for `error`
+    assert found.spread == 0.0  # both seeds say the same
+    assert found.exceeds_spread is True
+
+
+def test_seeds_that_disagree_make_the_spread() -> None:
+    found = regret([*GRID[:2], GRID[2], point(8, 6.0, 0.9, 6.0, seed=1)])
+    # Differences of 1 and −1: least squares leave ±1/2 in all four runs, with one degree of freedom.
+    assert found.difference == pytest.approx(0.0)
+    assert found.spread == pytest.approx(1.0)
     assert found.exceeds_spread is False
+
+
+def test_a_seed_that_only_some_plans_have_is_not_taken_for_their_merit() -> None:
+    """Within each seed the order is g's; the second seed is harder by 1."""
+    runs = [point(h, 10.0, h / 10, 5.0 - h / 10) for h in range(1, 7)]
+    runs += [point(h, 10.0, h / 10, 6.0 - h / 10, seed=1) for h in (6, 5)]
+    assert proxy_spearman(runs).value == pytest.approx(1.0)
+    assert regret(runs).rank == 1
+    drawn = ((1, 0), (2, 0), (3, 0), (4, 0), (4, 1))
+    unlearnt = [Point(h, 10.0, seed, h / 10, history([], initial=9.0 + seed)) for h, seed in drawn]
+    assert math.isnan(proxy_spearman(unlearnt).value)
 
 
 def test_a_difference_beyond_the_spread_is_told() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from fake_task import CountingTask
 from mobfl import InputError, Job, Scenario, read_history, theory, train
 from mobfl.cli import cli
 from mobfl.results import Results, export, export_tensorboard, find_runs
+from mobfl.servers.fedasync import FedAsync
 
 ROAD = Scenario.from_dict({"training": {"samples_per_vehicle": [20, 40], "batch_size": 8, "duration_s": 300.0}})
 
@@ -70,9 +72,29 @@ def test_comparing_averages_over_the_seeds_of_a_plan_and_of_nothing_else(results
 
 
 def test_times_to_a_target_are_those_of_the_histories(results: Results, folder: Path) -> None:
-    for column, target in (("count", 20.0), ("loss", 15.0), ("loss", -1.0)):
-        for row in results.times_to(column, target).to_pylist():
-            assert row["time_s"] == read_history(folder / row["run"]).time_to(column, target)
+    for column, target in (("count", 20.0), ("loss", 15.0), ("loss", -1.0), ("loss", 1000.0)):
+        times = results.times_to(column, target)
+        assert times == {name: read_history(folder / name).time_to(column, target) for name in times}
+        assert len(times) == 5
+
+
+def test_runs_of_other_settings_are_not_taken_for_seeds(folder: Path, tmp_path: Path) -> None:
+    """Another server's parameter, another set of data: neither is in the scenario."""
+    for place, mixing in (("a", 0.1), ("b", 0.9)):
+        train(Job(CountingTask(by_batches=True), ROAD, FedAsync(5, mixing=mixing), 1), tmp_path / place)
+    train(Job(CountingTask(), ROAD, FedAsync(5, mixing=0.1), 2), tmp_path / "c")
+    runs, _ = find_runs(tmp_path)
+    assert [row["seeds"] for row in Results(runs).compare("min_loss").to_pylist()] == [1, 1, 1]
+
+
+def test_folders_are_names_and_not_patterns(folder: Path, tmp_path: Path) -> None:
+    for place in ("loss=7/x*", "loss=7/xy", "runs/same", "same"):
+        shutil.copytree(folder / "h5-s1", tmp_path / place)
+    runs, broken = find_runs(tmp_path)
+    assert broken == []
+    rows = Results(runs).select().to_pylist()
+    assert {row["run"] for row in rows} == {"loss=7/x*", "loss=7/xy", "same", "runs/same"}
+    assert {(row["rounds"], row["min_loss"]) for row in rows} == {(25, read_history(folder / "h5-s1").min_loss())}
 
 
 def test_a_query_reaches_no_files(results: Results, tmp_path: Path) -> None:
@@ -87,19 +109,20 @@ def test_a_query_reaches_no_files(results: Results, tmp_path: Path) -> None:
 
 
 def test_a_run_that_is_broken_or_has_no_rounds_yet_does_not_hide_the_others(folder: Path, tmp_path: Path) -> None:
-    import shutil
-
     shutil.copytree(folder / "h5-s1", tmp_path / "good")
     shutil.copytree(folder / "h5-s1", tmp_path / "new")
     (tmp_path / "new" / "rounds.parquet").unlink()
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad" / "run.json").write_text("{")
+    shutil.copytree(folder / "h5-s1", tmp_path / "empty")
+    (tmp_path / "empty" / "rounds.parquet").write_bytes(b"")
+    (tmp_path / "lost").mkdir()
+    (tmp_path / "lost" / "run.json").write_text('{"status": "failed", "reason": "no memory"}')
     runs, broken = find_runs(tmp_path)
     assert [run.name for run in runs] == ["good", "new"]
-    assert len(broken) == 1
-    assert "bad" in broken[0]
+    assert [sentence in line for sentence, line in zip(("bad", "table of rounds", "no memory"), broken, strict=True)]
     rows = Results(runs).select().to_pylist()
-    assert [row["rounds"] for row in rows] == [25, None]
+    assert [row["rounds"] for row in rows] == [25, 0]
     with pytest.raises(InputError, match="at least one run"):
         Results([])
     with pytest.raises(InputError, match="must be in a folder"):
@@ -153,7 +176,8 @@ def test_on_the_command_line(folder: Path, tmp_path: Path) -> None:
     assert "road.length_m" not in call()
     listed = json.loads(call("--where", "seed = 2", "--sort", "round_s desc", "--json"))
     assert [row["run"] for row in listed] == ["h5-s2", "h10-s2"]
-    assert "mean" in call("--compare", "min_loss")
+    assert "mean" in call("--compare", "min_loss", "--where", "seed = 1 -- the first")
+    assert json.loads(call("--sql", "SELECT sum(uploads) AS n FROM runs", "--json"))[0]["n"] > 10
     timed = json.loads(call("--target", "count=20", "--json"))
     assert all(row["time_s"] is None or row["time_s"] > 0 for row in timed)
     assert call("--columns", "run,training.loss_scale").splitlines()[0].split() == ["run", "training.loss_scale"]
@@ -169,6 +193,10 @@ def test_wrong_queries_on_the_command_line_are_told(folder: Path) -> None:
         (("--target", "loss"), "--target must be NAME=NUMBER"),
         (("--compare", "min_loss", "--sql", "SELECT 1"), "only one of --compare, --target and --sql"),
         (("--export", "x.xlsx"), "--export must end in"),
+        (("--sql", ""), "the query must be a SELECT"),
+        (("--sql", "SELECT 1", "--where", "seed = 1"), "--where must be in the query itself"),
+        (("--compare", "min_loss", "--sort", "seed"), "--sort goes with a list of runs"),
+        (("--sql", "SELECT list(seed) AS x FROM runs", "--export", "x.csv"), "format that can hold"),
     ):
         with pytest.raises(InputError, match=sentence):
             CliRunner().invoke(cli, ["results", str(folder), *arguments], catch_exceptions=False)

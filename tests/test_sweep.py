@@ -7,12 +7,14 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mobfl.errors import InputError
+from mobfl.run_folder import locked
 from mobfl.sweep import RUNS, name_runs, read_sweep, run_sweep, states
 from mobfl.sweep_file import joined, load_sweep, packaged_sweeps, sweep_from_dict
 
@@ -98,6 +100,8 @@ def test_what_two_blocks_ask_for_is_asked_once() -> None:
         (block(vary={"training.learning_rate": []}), "got none for training.learning_rate"),
         (block(set={"training.learning_rat": 1}), "did you mean training.learning_rate?"),
         (block(scenarios=["nowhere"]), "scenario 'nowhere' must be a file"),
+        (block(section="edge:1"), "section must come with a trace, got 'edge:1' alone"),
+        (block(plans=[], local_steps=[80], round_s=[5.0]), "in which a vehicle can upload in time, got 1 without"),
     ],
 )
 def test_a_wrong_sweep_is_told_what_is_wrong(asked: dict[str, Any], sentence: str) -> None:
@@ -113,6 +117,9 @@ def test_a_wrong_sweep_is_told_what_is_wrong(asked: dict[str, Any], sentence: st
         (block(plans=["x,y"]), "plan"),
         (block(seeds=[-1]), "seed must be >= 0"),
         (block(data="nothere.npz"), "nothere"),
+        (block(plans=["90,best"]), "beams, plan 90,best, seed 0: no plan is possible: H = 90"),
+        (block(plans=["fedbuff"]), "beams, plan fedbuff, seed 0: training.duration_s must be"),
+        (block(options={"model": date(2026, 1, 1)}), "model must be one of"),
     ],
 )
 def test_what_only_the_task_knows_is_told_before_anything_runs(asked: dict[str, Any], sentence: str) -> None:
@@ -153,6 +160,8 @@ def test_a_name_changes_with_whatever_the_result_depends_on_and_with_nothing_els
     ]
     assert len({base, *others}) == 6
     assert name(study="another", label="another") == base
+    assert name(plans=["3,5"]) == name(plans=["3.0,5.000"]) == base
+    assert name(plans=["fedasync"]) == name(plans=["fedasync:best"])
 
 
 # ---- running ----------------------------------------------------------------------------------------
@@ -173,15 +182,35 @@ def test_finished_runs_are_not_repeated_and_a_changed_setting_runs_anew(tmp_path
     assert [entry.label for entry in read_sweep(tmp_path)] == ["3,5.0"] * 3
 
 
-def test_a_failing_run_is_recorded_and_the_others_go_on(tmp_path: Path) -> None:
+def test_a_failing_run_is_recorded_the_others_go_on_and_the_next_sweep_tries_it_again(tmp_path: Path) -> None:
     sweep = sweep_from_dict(block(seeds=[0, 1]))
     runs = name_runs(sweep)
     broken = tmp_path / RUNS / runs[0].name
     broken.mkdir(parents=True)
-    (broken / "run.json").write_text("{}")
+    (broken / "something.else").touch()
     came = run_sweep(sweep, tmp_path, runs=runs)
     assert [state.status for state in came.values()] == ["failed", "done"]
-    assert "must describe a run" in str(came[runs[0].name].reason)
+    assert "must be a new or empty folder" in str(came[runs[0].name].reason)
+    (broken / "something.else").unlink()
+    assert {state.status for state in run_sweep(sweep, tmp_path, runs=runs).values()} == {"done"}
+
+
+def test_a_run_that_somebody_else_trains_is_left_to_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mobfl.sweep._wait_until_free.__defaults__", (0.1,))
+    sweep = sweep_from_dict(block(seeds=[0, 1]))
+    runs = name_runs(sweep)
+    (tmp_path / RUNS / runs[0].name).mkdir(parents=True)
+    with locked(tmp_path / RUNS / runs[0].name):
+        came = run_sweep(sweep, tmp_path, runs=runs)
+    assert [state.status for state in came.values()] == ["waiting", "done"]
+
+
+def test_odd_run_files_do_not_disturb_the_watcher(tmp_path: Path) -> None:
+    runs = name_runs(sweep_from_dict(block()))
+    for content in ("{", "[]", '{"status": "sleeping"}', '{"status": "running", "results": [1]}'):
+        (tmp_path / RUNS / runs[0].name).mkdir(parents=True, exist_ok=True)
+        (tmp_path / RUNS / runs[0].name / "run.json").write_text(content)
+        assert states(tmp_path, runs)[runs[0].name].status in ("waiting", "running")
 
 
 def test_workers_do_not_change_the_bytes_and_two_sweeps_do_not_share_a_folder(tmp_path: Path) -> None:
@@ -278,6 +307,38 @@ def test_a_sweep_survives_a_worker_that_dies(undisturbed: tuple[Killable, Path],
     os.kill(victims[0], signal.SIGKILL)
     assert sweep.wait(timeout=300) == 0
     same_bytes(whole, tmp_path)
+
+
+def test_a_run_that_kills_its_workers_is_recorded_and_harms_no_other(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, mobfl.sweep as sweep\n"
+        "real = sweep.train\n"
+        "def train(job, *args, **settings):\n"
+        "    return os.kill(os.getpid(), 9) if job.seed == 1 else real(job, *args, **settings)\n"
+        "sweep.train = train\n"
+    )
+    file = tmp_path / "sweep.toml"
+    file.write_text(
+        TOML.replace("seeds = [0, 1]", "seeds = [0, 1, 2]").replace("= 400", "= 40").replace("[3, 6]", "[3]")
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "mobfl",
+        "sweep",
+        str(file),
+        "--workers",
+        "2",
+        "--out",
+        str(tmp_path / "out"),
+        "--json",
+    ]
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    came = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert [run["status"] for run in came] == ["done"] * 3 + ["failed"] * 3 + ["done"] * 3
+    assert all("its worker died 3 times" in run["reason"] for run in came[3:6])
 
 
 def test_ctrl_c_ends_with_130_and_the_same_command_goes_on(undisturbed: tuple[Killable, Path], tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ its seeds.
 """
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +24,7 @@ _LEVEL = 0.95
 _LEAST_PAIRS = 4  # with three, every order of the ranks is a likely accident
 # Of a spline through coordinates of unit spread: seeds may differ, the ridge of g stays sharp.
 _SMOOTHING = 0.03
+_DIGITS = 12  # of values that differ by more than roundings
 _FLAT = 1e-6  # points whose spread across a line is below this lie on it
 
 
@@ -67,7 +68,7 @@ class Regret:
     relative: float  # to the best plan's mean
     rank: int  # the chosen plan's, 1 for the best
     plans: int
-    spread: float  # standard deviation over the seeds of these two plans; nan without a second seed
+    spread: float  # standard deviation over seeds between these two plans; nan if they do not share two
 
     @property
     def exceeds_spread(self) -> bool | None:
@@ -95,14 +96,35 @@ def best_until(history: History, column: str, at_s: ArrayLike) -> Array:
 
 
 def mean_over_seeds(points: Iterable[Point], column: str = "loss", at_s: float = np.inf) -> list[PlanResult]:
-    """What every plan reached, in the order of H and T."""
-    runs = defaultdict(list)
-    for point in points:
-        runs[point.local_steps, point.round_s].append(point)
-    return [
-        PlanResult(h, t, runs[h, t][0].objective, tuple(run.reached(column, at_s) for run in runs[h, t]))
-        for h, t in sorted(runs)
-    ]
+    """What every plan reached, in the order of H and T, without what its seeds add for every plan alike."""
+    points = list(points)
+    values = _without_seed_effects(points, np.array([point.reached(column, at_s) for point in points]))
+    plans = defaultdict(list)
+    for point, value in zip(points, values.tolist(), strict=True):
+        plans[point.local_steps, point.round_s].append((point.objective, value))
+    return [PlanResult(h, t, came[0][0], tuple(value for _, value in came)) for (h, t), came in sorted(plans.items())]
+
+
+def _without_seed_effects(points: Sequence[Point], values: Array) -> Array:
+    """As if every run had the commonest seed: value = plan + seed, by least squares.
+
+    A seed brings its own traffic and initial model. Where only some plans have a second one, its effect would
+    otherwise look like theirs.
+    """
+    seeds = [seed for seed, _ in Counter(point.seed for point in points).most_common()]
+    known = np.isfinite(values)
+    if len(seeds) < 2 or not known.any():
+        return values
+    plans = sorted({(point.local_steps, point.round_s) for point in points})
+    design = np.zeros((len(points), len(plans) + len(seeds) - 1))
+    for row, point in enumerate(points):
+        design[row, plans.index((point.local_steps, point.round_s))] = 1.0
+        if point.seed != seeds[0]:
+            design[row, len(plans) + seeds.index(point.seed) - 1] = 1.0
+    effects = np.linalg.lstsq(design[known], values[known], rcond=None)[0]
+    alike = values - design[:, len(plans) :] @ effects[len(plans) :]
+    # What differs by roundings only is equal: ranks would make much of it.
+    return np.round(alike, _DIGITS - int(np.ceil(np.log10(np.abs(values[known]).max() or 1.0))))
 
 
 def chosen_by_mobfl(plans: Sequence[PlanResult]) -> PlanResult:
@@ -130,9 +152,9 @@ def _merits(points: Sequence[Point], plans: Sequence[PlanResult], column: str) -
 
 
 def _spread(plans: Iterable[PlanResult]) -> float:
-    """The standard deviation over seeds, pooled over plans."""
+    """The standard deviation that is left of seeds without their common effects, pooled over plans."""
     deviations = [np.subtract(plan.values, plan.mean) for plan in plans]
-    freedom = sum(len(each) - 1 for each in deviations)
+    freedom = sum(len(each) - 1 for each in deviations) - (max(map(len, deviations)) - 1)  # less the seeds' effects
     return math.sqrt(np.square(np.concatenate(deviations)).sum() / freedom) if freedom else math.nan
 
 

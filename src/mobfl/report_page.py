@@ -22,12 +22,13 @@ from mobfl.estimates import Estimate
 from mobfl.planner import plan as best_plan
 from mobfl.scenario import FIELDS, Scenario
 from mobfl.simulation import simulate
-from mobfl.studies import Study, sources, uploads_of
+from mobfl.studies import Study, differing, sources, uploads_of
 
 PAGE, FIGURES = "report.html", "figures"
 _FORMATS = (".pdf", ".svg", ".png")  # the last one is what the page shows
 _SIMULATED_ROUNDS = 20_000
 _TIMES = 25  # at which the correlation is looked at
+_MOST_CURVES = 8
 
 Part = dict[str, Any]
 
@@ -44,10 +45,8 @@ class _Section:
     def heading(self, text: str) -> None:
         self.parts.append({"kind": "heading", "text": text})
 
-    def table(
-        self, label: str, header: Sequence[str], rows: Sequence[Sequence[str]], marked: Sequence[int] = ()
-    ) -> None:
-        self.parts.append({"kind": "table", "label": label, "header": header, "rows": rows, "marked": marked})
+    def table(self, label: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        self.parts.append({"kind": "table", "label": label, "header": header, "rows": rows})
 
 
 @dataclass(frozen=True)
@@ -134,6 +133,10 @@ def _study(study: Study, name: str, drawing: _Drawing) -> _Section:
         f"Task {study.task}, T_A = {training.duration_s:g} s of virtual time, loss scale “{training.loss_scale}”,"
         f" learning rate {training.learning_rate:g}; {len(study.runs)} runs, {study.waiting} not finished."
     )
+    if different := differing(study):
+        section.text(f"The runs differ in {', '.join(different)}: the first one's are above and in the settings.")
+    for failure in study.failures:
+        section.text(f"Failed: {failure}", "note")
     if study.is_grid:
         _grid(section, study, name, drawing)
     _curves(section, study, name, drawing)
@@ -176,18 +179,18 @@ def _grid(section: _Section, study: Study, name: str, drawing: _Drawing) -> None
 
 
 def _curves(section: _Section, study: Study, name: str, drawing: _Drawing) -> None:
-    groups = study.groups if not study.is_grid else _telling_groups(study)
+    groups = study.groups if len(study.groups) <= _MOST_CURVES else _telling_groups(study)
     for column, caption in (("loss", "The least validation loss so far"), (study.kpi, study.kpi)):
         draw = partial(figures.draw_curves, groups, column)
         drawing.show(section, f"{name}-{column}", f"{caption} over virtual time; mean over seeds.", draw)
 
 
-def _telling_groups(study: Study, most: int = 6) -> dict[str, Any]:
-    """Of a grid: MOB-FL's plan and a few from the best to the worst by g."""
-    order = sorted(study.points, key=lambda point: -point.objective)
-    labels = list(dict.fromkeys(point.name for point in order))
-    chosen = [labels[i] for i in np.unique(np.linspace(0, len(labels) - 1, min(most, len(labels))).round().astype(int))]
-    return {label: study.groups[label] for label in chosen}
+def _telling_groups(study: Study) -> dict[str, Any]:
+    """A few of many, evenly: of a grid from the greatest g to the least, otherwise in the order of the sweep."""
+    order = [point.name for point in sorted(study.points, key=lambda point: -point.objective)] if study.is_grid else []
+    labels = list(dict.fromkeys(order)) or list(study.groups)
+    chosen = np.linspace(0, len(labels) - 1, _MOST_CURVES).round().astype(int)
+    return {labels[i]: study.groups[labels[i]] for i in chosen}
 
 
 def _times(section: _Section, study: Study, name: str, drawing: _Drawing) -> None:
@@ -210,8 +213,8 @@ def _runs(section: _Section, study: Study) -> None:
         uploads = int(history.columns["uploads"].sum())
         reached = (f"{history.min_loss():.5g}", f"{history.best(study.kpi):.4f}", f"{history.final(study.kpi):.4f}")
         where = (f"{told['seed']}", "–" if g is None else f"{g:.4f}", f"{len(history)}", f"{uploads}")
-        rows.append((each.label, *where, *reached, each.run.name))
-    header = ("plan", "seed", "g", "rounds", "uploads", "L_min", f"best {study.kpi}", f"last {study.kpi}", "folder")
+        rows.append((each.label, *where, *reached, told["data"].get("data") or "generated", each.run.name))
+    header = ("", "seed", "g", "rounds", "uploads", "L_min", f"best {study.kpi}", f"last {study.kpi}", "data", "folder")
     section.table("runs", header, rows)
 
 

@@ -1,13 +1,16 @@
-"""What came of many runs, as two tables that DuckDB queries over the runs' own files.
+"""What came of many runs, as two tables for SQL, which DuckDB answers.
 
-runs      a row per run: run, task, policy, local_steps, round_s, objective (g), seed, status, min_loss, …, and the
-          scenario's tables, so that SQL says training.loss_scale = 'paper'
+runs      a row per run: run, task, plan, policy, local_steps, round_s, objective (g), seed, status, min_loss, the KPIs,
+          and the scenario's tables, so that SQL says training.loss_scale = 'paper'
 rounds    a row per round of every run, as in rounds.parquet
 """
 
+import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +20,15 @@ import pyarrow as pa
 from mobfl import theory
 from mobfl.atomic import replaced
 from mobfl.errors import InputError, MissingExtraError
-from mobfl.history import COLUMNS, History
-from mobfl.run_folder import ROUNDS, RUN, read_history, read_run, read_status, read_timing
+from mobfl.history import COLUMNS, WHOLE, History
+from mobfl.run_folder import RUN, read_history, read_run, read_status, read_timing
 from mobfl.scenario import Scenario
-from mobfl.sweep import RUNS
+from mobfl.sweep import RUNS, plan_label
 
 TABLES = ("road", "traffic", "link", "compute", "training")
 _EXPORTS = (".csv", ".parquet")
+# Runs that agree in these differ by their seeds only.
+_IDENTITY = ("task", "plan", "trace", "scenario", "data")
 
 
 @dataclass(frozen=True)
@@ -38,24 +43,35 @@ class Run:
     def scenario(self) -> Scenario:
         return Scenario.from_dict(self.description["scenario"])
 
-    @property
+    @cached_property
     def history(self) -> History:
         return read_history(self.folder)
 
     @property
+    def identity(self) -> str:
+        """The same for runs that differ by their seeds only."""
+        text = json.dumps([self.description[key] for key in _IDENTITY], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    @property
+    def plan(self) -> str:
+        return plan_label(self.description["plan"])
+
+    @property
     def objective(self) -> float | None:
-        """g of the run's H and T on its road; None where there are no rounds of one length."""
-        plan = self.description["plan"]
-        if plan.get("policy", "rounds") != "rounds" or self.description["trace"] is not None:
+        """g of the run's H and T on its road; None where there are no rounds of one H and T, or no Poisson traffic."""
+        plan, training = self.description["plan"], self.scenario.training
+        if plan["policy"] != "rounds" or self.description["trace"] is not None or training.falling_to < 1:
             return None
         return float(theory.objective(self.scenario, plan["local_steps"], plan["round_s"]))
 
     def row(self) -> dict[str, Any]:
-        told, plan = self.description, self.description["plan"]
+        told, plan, history = self.description, self.description["plan"], self.history
         return {
             "run": self.name,
             "task": told["task"],
-            "policy": plan.get("policy", "rounds"),
+            "plan": self.plan,
+            "policy": plan["policy"],
             "local_steps": plan["local_steps"],
             "round_s": plan["round_s"],
             "objective": self.objective,
@@ -63,9 +79,17 @@ class Run:
             "status": told["status"],
             "reason": told["reason"],
             "data": told["data"].get("data"),
-            "initial_loss": told["initial"]["loss"],
+            "trace": None if told["trace"] is None else told["trace"]["file"],
+            "rounds": len(history),
+            "uploads": int(history.columns["uploads"].sum()),
+            "rejected": int(history.columns["rejected"].sum()),
+            "virtual_s": float(history.columns["end_s"][-1]) if len(history) else 0.0,
+            "min_loss": history.min_loss(),
+            "last_loss": history.final("loss"),
+            **{f"best_{kpi}": history.best(kpi) for kpi in history.kpis},
+            **{f"last_{kpi}": history.final(kpi) for kpi in history.kpis},
             "wall_s": read_timing(self.folder).get("wall_s"),
-            "file": str(self.folder / ROUNDS),
+            "identity": self.identity,
             **{table: _plain(told["scenario"][table]) for table in TABLES},
         }
 
@@ -86,23 +110,30 @@ def find_runs(folder: str | Path) -> tuple[list[Run], list[str]]:
     if not folder.is_dir():
         raise InputError(f"results must be in a folder, got {str(folder)!r}")
     runs, broken = list[Run](), list[str]()
-    for file in sorted(folder.rglob(RUN)):
-        place = file.parent
+    for place, name in _names(folder).items():
         try:
-            run = Run(place, _name(place, folder), read_run(place))
+            run = read_one(place, name)
             run.row()
             runs.append(run)
         except InputError as error:
             told = read_status(place)
-            broken.append(f"{place} failed: {told['reason']}" if told["status"] == "failed" else str(error))
+            broken.append(f"{place} failed: {told.reason}" if told.status == "failed" else str(error))
         except (KeyError, TypeError, AttributeError) as error:
-            broken.append(f"{file} must describe a run, got {error!r}")
+            broken.append(f"{place / RUN} must describe a run, got {error!r}")
     return runs, broken
 
 
-def _name(place: Path, folder: Path) -> str:
-    """The run's place below the folder, without the `runs` of every sweep."""
-    return "/".join(part for part in place.relative_to(folder).parts if part != RUNS) or place.name
+def read_one(folder: Path, name: str) -> Run:
+    return Run(folder, name, read_run(folder))
+
+
+def _names(folder: Path) -> dict[Path, str]:
+    """The runs' places below the folder, without the `runs` of every sweep where that leaves no doubt."""
+    places = sorted(file.parent for file in folder.rglob(RUN))
+    parts = {place: place.relative_to(folder).parts or (place.name,) for place in places}
+    short = {place: "/".join(part for part in parts[place] if part != RUNS) for place in places}
+    often = Counter(short.values())
+    return {place: name if often[name] == 1 else "/".join(parts[place]) for place, name in short.items()}
 
 
 class Results:
@@ -112,92 +143,65 @@ class Results:
         if not runs:
             raise InputError("results must hold at least one run, got none")
         self.runs = runs
-        self.kpis = _kpis(runs)
+        self.kpis = {kpi: more for run in runs for kpi, more in run.history.kpis.items()}
         self._database = duckdb.connect()
-        self._database.register("described", pa.Table.from_pylist([run.row() for run in runs]))
-        self._load_rounds()
-        self._load_runs()
-        self._database.unregister("described")
+        for name, table in (("runs", pa.Table.from_pylist(_aligned(runs))), ("rounds", _rounds(runs))):
+            self._database.register("source", table)
+            self._database.execute(f"CREATE TABLE {name} AS SELECT * FROM source")
+            self._database.unregister("source")
         self._database.execute("SET enable_external_access = false")
         self._database.execute("SET lock_configuration = true")
 
-    def _load_rounds(self) -> None:
-        columns = dict.fromkeys((*COLUMNS, *self.kpis), "DOUBLE")
-        empty = ", ".join(f"NULL::{kind} AS {name}" for name, kind in columns.items())
-        source = f"SELECT '' AS run, {empty} WHERE false"
-        if files := [str(run.folder / ROUNDS) for run in self.runs if (run.folder / ROUNDS).exists()]:
-            listed = ", ".join(_text(file) for file in files)
-            source += (
-                " UNION ALL BY NAME SELECT described.run, rows.* EXCLUDE (filename) FROM"
-                f" read_parquet([{listed}], union_by_name = true, filename = true) AS rows"
-                " JOIN described ON rows.filename = described.file"
-            )
-        self._database.execute(f"CREATE TABLE rounds AS {source}")
-
-    def _load_runs(self) -> None:
-        scores = ", ".join(
-            f"{'max' if more else 'min'}({kpi}) FILTER (NOT isnan({kpi})) AS best_{kpi},"
-            f" arg_max({kpi}, round) AS last_{kpi}"
-            for kpi, more in self.kpis.items()
-        )
-        tables = ", ".join(TABLES)
-        self._database.execute(
-            f"""CREATE TABLE runs AS
-            SELECT described.* EXCLUDE ({tables}, file, initial_loss, wall_s), came.* EXCLUDE (run, least),
-                   least(initial_loss, came.least) AS min_loss, wall_s, {tables}
-            FROM described LEFT JOIN (
-                SELECT run, count(*) AS rounds, sum(uploads)::BIGINT AS uploads, sum(rejected)::BIGINT AS rejected,
-                       max(end_s) AS virtual_s, min(loss) FILTER (NOT isnan(loss)) AS least,
-                       arg_max(loss, round) AS last_loss, {scores}
-                FROM rounds GROUP BY run
-            ) AS came USING (run) ORDER BY described.run"""
-        )
-
     def query(self, sql: str) -> pa.Table:
         try:
-            return self._database.sql(sql).to_arrow_table()
+            answer = self._database.sql(sql)
+            if answer is None:
+                raise InputError(f"the query must be a SELECT, got {sql!r}")
+            return answer.to_arrow_table()
         except duckdb.Error as error:
             raise InputError(f"the query must be SQL over runs and rounds, got {_first_line(error)}") from None
 
     def select(self, where: str | None = None, sort: str | None = None) -> pa.Table:
         """The runs for which a condition holds."""
-        condition = f"WHERE {where}" if where else ""
-        return self.query(f"SELECT * FROM runs {condition} ORDER BY {sort or 'run'}")
+        return self.query(f"SELECT * FROM runs {_condition(where)} ORDER BY {sort or 'run'}")
 
     def compare(self, metric: str, where: str | None = None) -> pa.Table:
         """A row per plan and setting: the metric's mean, least and most over the seeds of finished runs."""
-        condition = f"AND ({where})" if where else ""
-        settings = ", ".join(TABLES)
+        same = ("task", "plan", "policy", "local_steps", "round_s", "objective", "data", "trace", *TABLES)
         return self.query(
-            f"""SELECT task, policy, local_steps, round_s, objective, count(*) AS seeds, avg({metric}) AS mean,
-                       min({metric}) AS least, max({metric}) AS most, {settings}
-            FROM runs WHERE status = 'done' {condition}
-            GROUP BY task, policy, local_steps, round_s, objective, data, {settings} ORDER BY task, mean"""
+            f"""SELECT {", ".join(f"any_value({name}) AS {name}" for name in same)}, count(DISTINCT seed) AS seeds,
+                       avg({metric}) AS mean, min({metric}) AS least, max({metric}) AS most
+            FROM (SELECT * FROM runs {_condition(where)}) WHERE status = 'done' GROUP BY identity ORDER BY task, mean"""
         )
 
-    def times_to(self, column: str, target: float) -> pa.Table:
-        """Virtual seconds until each run's loss or KPI was as good as the target; null if it never was."""
+    def times_to(self, column: str, target: float) -> dict[str, float | None]:
+        """By run: virtual seconds until its loss or KPI was as good as the target; None if it never was."""
         if column != "loss" and column not in self.kpis:
             raise InputError(f"--target must name one of {', '.join(['loss', *self.kpis])}, got {column!r}")
-        sign = ">=" if self.kpis.get(column, False) else "<="
-        return self.query(
-            f"""SELECT run, min(end_s) FILTER (NOT isnan({column}) AND {column} {sign} {target!r}) AS time_s
-            FROM runs LEFT JOIN rounds USING (run) GROUP BY run ORDER BY run"""
-        )
+        known = {run.name: run.history for run in self.runs if column == "loss" or column in run.history.kpis}
+        return {name: history.time_to(column, target) for name, history in known.items()}
 
 
-def _kpis(runs: Iterable[Run]) -> dict[str, bool]:
-    found = dict[str, bool]()
-    for run in runs:
-        for kpi, more in run.description["kpis"].items():
-            if not kpi.isidentifier():
-                raise InputError(f"{run.folder / RUN}: a KPI must be named like a variable, got {kpi!r}")
-            found[kpi] = bool(more)
-    return found
+def _condition(where: str | None) -> str:
+    return f"WHERE ({where}\n)" if where else ""  # on a line of its own: a comment may end the condition
 
 
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
+def _aligned(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """Rows with the same columns in the same order, though tasks have KPIs of their own."""
+    rows = [run.row() for run in runs]
+    names = dict.fromkeys(name for row in rows for name in row)
+    last = ("wall_s", "identity", *TABLES)
+    order = [*(name for name in names if name not in last), *last]
+    return [{name: row.get(name) for name in order} for row in rows]
+
+
+def _rounds(runs: Sequence[Run]) -> pa.Table:
+    kinds = {name: pa.int64() if name in WHOLE else pa.float64() for name in COLUMNS}
+    empty = pa.table({name: pa.array([], kind) for name, kind in {"run": pa.string(), **kinds}.items()})
+    tables = [
+        pa.table({"run": pa.array([run.name] * len(run.history), pa.string()), **run.history.columns}) for run in runs
+    ]
+    return pa.concat_tables([empty, *tables], promote_options="default")
 
 
 def _first_line(error: Exception) -> str:
@@ -224,6 +228,8 @@ def export(table: pa.Table, file: Path) -> None:
                 csv.write_csv(table.flatten(), temporary)
     except OSError as error:
         raise InputError(f"--export {str(file)!r} cannot be written: {error.strerror}") from None
+    except pa.ArrowException as error:
+        raise InputError(f"--export {str(file)!r} must be a format that can hold the result: {error}") from None
 
 
 def export_tensorboard(runs: Iterable[Run], folder: Path) -> None:

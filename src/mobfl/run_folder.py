@@ -118,10 +118,29 @@ def read_run(folder: Path, kpis: Mapping[str, bool] | None = None) -> dict[str, 
     return run
 
 
-def read_status(folder: Path) -> dict[str, Any]:
-    """status, reason and results, whatever else is there or not; a run that has not begun is waiting."""
-    known = {key: value for key, value in _told(folder).items() if key in ("status", "reason", "results")}
-    return {"status": "waiting", "reason": None, "results": None} | known
+STATUSES = ("waiting", "running", "interrupted", "failed", "done")
+
+
+@dataclass(frozen=True)
+class Status:
+    """How far a run is, whatever else can be read of it; one that has not begun is waiting."""
+
+    status: str
+    reason: str | None
+    virtual_s: float
+    begun: bool  # there is something to resume
+
+
+def read_status(folder: Path) -> Status:
+    told = _told(folder)
+    status, reason, results = told.get("status"), told.get("reason"), told.get("results")
+    virtual_s = results.get("virtual_s") if isinstance(results, dict) else 0.0
+    return Status(
+        status if status in STATUSES else "waiting",
+        reason if isinstance(reason, str) else None,
+        float(virtual_s) if isinstance(virtual_s, int | float) else 0.0,
+        "initial" in told,
+    )
 
 
 def write_failure(folder: Path, reason: str) -> None:
@@ -227,7 +246,7 @@ def read_model(file: Path, reference: Weights) -> Model:
 
 def read_rows(folder: Path, kpis: Iterable[str]) -> list[dict[str, Any]]:
     try:
-        rows = pq.read_table(folder / ROUNDS)
+        rows = pq.read_table(folder / ROUNDS, partitioning=None)  # a folder named loss=7 is just a folder
     except FileNotFoundError:
         return []
     except (OSError, pa.ArrowException) as error:

@@ -11,13 +11,11 @@ import hashlib
 import json
 import logging
 import os
-import re
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -30,12 +28,14 @@ from mobfl.mobility.crossings import Crossings
 from mobfl.mobility.recorded import read_crossings
 from mobfl.mobility.sections import parse_section
 from mobfl.plan_names import resolve_plan
+from mobfl.plans import Plan
 from mobfl.sweep_file import Request, Sweep
 from mobfl.tasks.catalogue import build_task
 from mobfl.training import CHECKPOINT_S, Job, check_job, train
 
 SWEEP, RUNS = "sweep.json", "runs"
-_DEATHS = 3  # so often a run may take its worker with it
+ALL = -1  # as many workers as a cluster has
+_DEATHS = 3  # so often a run that is alone may take its worker with it
 _WATCH_S = 0.5
 _STEPS_PER_EVALUATION = 10  # as much time does it take
 
@@ -53,7 +53,7 @@ class Planned:
 class State:
     """How far a run is: its status, the share of virtual time that is done, and why it failed."""
 
-    status: str  # waiting, running, interrupted, failed, done
+    status: str  # one of run_folder.STATUSES
     share: float = 0.0
     reason: str | None = None
 
@@ -63,12 +63,18 @@ def name_runs(sweep: Sweep, progress: Callable[[int], None] = lambda _: None) ->
 
     Runs of several studies that compute the same have the same name, and are computed once.
     """
-    named = list[Planned]()
+    named, mistakes = list[Planned](), dict[str, None]()
     for done, request in enumerate(sweep.requests, start=1):
-        job = _job(request)
-        check_job(job)
-        named.append(Planned(_name(request, job), request, _work(job)))
+        try:
+            job = _job(request)
+            check_job(job)
+            named.append(Planned(_name(job), request, _work(job)))
+        except InputError as error:
+            run = f"{request.task}, plan {request.plan}, seed {request.seed}"
+            mistakes |= dict.fromkeys(f"{run}: {line}" for line in error.lines)
         progress(done)
+    if mistakes:
+        raise InputError(mistakes)
     return named
 
 
@@ -79,21 +85,33 @@ def _work(job: Job) -> float:
     return road.training.duration_s / t * (float(theory.expected_uploads(road, h, t)) * h + _STEPS_PER_EVALUATION)
 
 
-def _name(request: Request, job: Job) -> str:
-    text = json.dumps(run_folder.plain(job.describe()), sort_keys=True)
-    plan = re.sub(r"[^A-Za-z0-9.]+", "-", request.plan).strip("-")
-    return f"{request.task}-{plan}-s{request.seed}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+def _name(job: Job) -> str:
+    """Readable, and with a digest of all that the result depends on."""
+    told = job.describe()
+    text = json.dumps(run_folder.plain(told), sort_keys=True)
+    plan = plan_label(told["plan"]).replace(",", "-").replace(":", "-").replace("=", "-")
+    return f"{job.task.name}-{plan}-s{job.seed}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+
+def plan_label(plan: Mapping[str, Any]) -> str:
+    """The plan of a run.json as `--plan` would have it: 24,11.78 or fedasync:24,mixing=0.6."""
+    if plan["policy"] == "rounds":
+        return f"{plan['local_steps']},{plan['round_s']:.4g}"
+    given = {key: value for key, value in plan.items() if key not in ("policy", "local_steps", "round_s")}
+    return ",".join([f"{plan['policy']}:{plan['local_steps']}", *(f"{key}={value:g}" for key, value in given.items())])
 
 
 def _job(request: Request) -> Job:
     task, crossings = _task(*_task_key(request)), _crossings(request.trace, request.section)
     plan = resolve_plan(request.plan, request.scenario, crossings)
+    if isinstance(plan, Plan) and plan.reason is not None:
+        raise InputError(f"no plan is possible: {plan.reason}")
     trace = None if request.trace is None else request.trace.name
     return Job(task, request.scenario, plan, request.seed, crossings, trace)
 
 
 def _task_key(request: Request) -> tuple[Any, ...]:
-    options = json.dumps(dict(request.options or {}), sort_keys=True)
+    options = json.dumps(dict(request.options or {}), sort_keys=True, default=str)
     return request.task, options, request.data, request.scenario.training.loss_scale
 
 
@@ -108,15 +126,15 @@ def _crossings(trace: Path | None, section: str | None) -> Crossings | None:
     return None if trace is None else read_crossings(trace, parse_section(section) if section else None)
 
 
-def state_of(folder: Path, duration_s: float) -> State:
+def states(out: Path, runs: Sequence[Planned]) -> dict[str, State]:
+    return {run.name: _state(out / RUNS / run.name, run.request.scenario.training.duration_s) for run in runs}
+
+
+def _state(folder: Path, duration_s: float) -> State:
     """As its files tell."""
     told = run_folder.read_status(folder)
-    share = min((told["results"] or {}).get("virtual_s", 0.0) / duration_s, 1.0)
-    return State(told["status"], 1.0 if told["status"] == "done" else share, told["reason"])
-
-
-def states(out: Path, runs: Sequence[Planned]) -> dict[str, State]:
-    return {run.name: state_of(out / RUNS / run.name, run.request.scenario.training.duration_s) for run in runs}
+    share = 1.0 if told.status == "done" else min(told.virtual_s / duration_s, 1.0)
+    return State(told.status, share, told.reason)
 
 
 def run_sweep(
@@ -134,8 +152,10 @@ def run_sweep(
     `runs` are the sweep's, if they have names already.
     """
     out, runs = Path(out), name_runs(sweep) if runs is None else runs
-    if workers < 1:
+    if workers < 1 and not (ray is not None and workers == ALL):
         raise InputError(f"--workers must be >= 1, got {workers}")
+    if not checkpoint_s >= 0:
+        raise InputError(f"--checkpoint must be >= 0 s, got {checkpoint_s:g}")
     run_folder.make(out / RUNS)
     with run_folder.locked(out):
         _write_sweep(out, sweep, runs)
@@ -145,7 +165,7 @@ def run_sweep(
 
 
 def _write_sweep(out: Path, sweep: Sweep, runs: Sequence[Planned]) -> None:
-    entries = [{"run": run.name, "study": run.request.study, "label": run.request.label} for run in runs]
+    entries = [asdict(Entry(run.name, run.request.task, run.request.study, run.request.label)) for run in runs]
     content = {"title": sweep.title, "hopeless_plans": sweep.hopeless, "runs": entries}
     with replaced(out / SWEEP) as temporary:
         temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
@@ -156,14 +176,18 @@ class Entry:
     """A run as a study calls it."""
 
     run: str
+    task: str
     study: str
     label: str
+
+
+_ENTRY = tuple(Entry.__dataclass_fields__)
 
 
 def read_sweep(out: Path) -> list[Entry]:
     """A sweep's runs in their order."""
     try:
-        return [Entry(str(each["run"]), str(each["study"]), str(each["label"])) for each in _stored(out)["runs"]]
+        return [Entry(**{key: str(each[key]) for key in _ENTRY}) for each in _stored(out)["runs"]]
     except (KeyError, TypeError) as error:
         raise InputError(f"{out / SWEEP} must list a sweep's runs, got {error!r}") from None
 
@@ -185,57 +209,71 @@ def _stored(out: Path) -> dict[str, Any]:
 
 
 def _run_all(out: Path, runs: Sequence[Planned], workers: int, ray: str | None, checkpoint_s: float) -> None:
-    """A worker that dies takes its pool with it: what is left then goes on in a new one."""
-    deaths = _Deaths(out)
-    while left := deaths.spared(_unfinished(out, runs)):
-        before = states(out, left)
-        try:
-            _run_some(left, out / RUNS, workers, ray, checkpoint_s)
+    """A worker that dies takes its pool with it. Whoever was under way then runs alone, to see who it was."""
+    once, came = {run.name: run for run in runs}, states(out, runs)
+    left = [run for name, run in once.items() if came[name].status != "done"]
+    while left:
+        pool = _Pool(out / RUNS, workers, ray, checkpoint_s)
+        if pool.run(left) is None:
             return
-        except (MobflError, KeyboardInterrupt):
+        for run in pool.begun:
+            if states(out, [run])[run.name].status not in ("done", "failed"):
+                _run_alone(run, _Pool(out / RUNS, 1, ray, checkpoint_s, own_process=True))
+        left = [run for run in left if run not in pool.begun]
+
+
+def _run_alone(run: Planned, pool: "_Pool") -> None:
+    for _ in range(_DEATHS):
+        died = pool.run([run])
+        if died is None:
+            return
+    run_folder.write_failure(pool.folder / run.name, f"its worker died {_DEATHS} times: {_first_line(died)}")
+
+
+def _first_line(error: Exception | None) -> str:
+    return str(error).partition("\n")[0]
+
+
+@dataclass
+class _Pool:
+    """Processes that train one run after the other."""
+
+    folder: Path
+    workers: int
+    ray: str | None
+    checkpoint_s: float
+    own_process: bool = False  # even if there is one worker only
+    begun: list[Planned] = field(default_factory=list)
+
+    def run(self, runs: Sequence[Planned]) -> Exception | None:
+        """Returns how a worker has died, if one has: what a run itself raises ends in its folder."""
+        if self.workers == 1 and self.ray is None and not self.own_process:
+            for run in runs:
+                _run(run, self.folder, self.checkpoint_s)
+            return None
+        from joblib import Parallel, delayed, parallel_config
+
+        parent = os.getpid() if self.ray is None else None
+        calls = (delayed(_run)(run, self.folder, self.checkpoint_s, parent) for run in self._noted(runs))
+        try:
+            # With one job joblib would not leave this process.
+            count = max(self.workers, 2) if self.own_process else self.workers
+            with self._backend(), parallel_config("loky" if self.ray is None else "ray", n_jobs=count):
+                # One at a time and none ahead, so that they begin in their order.
+                Parallel(batch_size=1, pre_dispatch="n_jobs")(calls)
+        except MobflError:
             raise
-        except Exception as error:  # joblib's and Ray's own: a run's exceptions end in its folder
-            deaths.count(before, states(out, left), error)
+        except Exception as error:  # joblib's or Ray's own
+            return error
+        return None
 
-
-def _unfinished(out: Path, runs: Sequence[Planned]) -> list[Planned]:
-    once = {run.name: run for run in runs}
-    return [run for name, run in once.items() if state_of(out / RUNS / name, 1.0).status != "done"]
-
-
-class _Deaths:
-    """How often each run was under way when a worker died: some kill their workers, for want of memory say."""
-
-    def __init__(self, out: Path) -> None:
-        self._out = out
-        self._of = Counter[str]()
-        self._in_vain = 0  # in a row, without anything having happened before
-
-    def count(self, before: Mapping[str, State], after: Mapping[str, State], error: Exception) -> None:
-        self._in_vain = self._in_vain + 1 if after == before else 0
-        if self._in_vain == _DEATHS:
-            raise MobflError(f"the workers die before any run gets on: {error}") from error
-        for name in (name for name, state in after.items() if state.status == "running"):
-            self._of[name] += 1
-            if self._of[name] == _DEATHS:
-                run_folder.write_failure(self._out / RUNS / name, f"its worker died {_DEATHS} times: {error}")
-
-    def spared(self, runs: Sequence[Planned]) -> list[Planned]:
-        """Without those that are given up."""
-        return [run for run in runs if self._of[run.name] < _DEATHS]
-
-
-def _run_some(runs: Sequence[Planned], folder: Path, workers: int, ray: str | None, checkpoint_s: float) -> None:
-    if workers == 1 and ray is None:
+    def _noted(self, runs: Sequence[Planned]) -> Iterator[Planned]:
         for run in runs:
-            _run(run, folder, checkpoint_s)
-        return
-    from joblib import Parallel, delayed, parallel_config
+            self.begun.append(run)
+            yield run
 
-    cluster, backend, parent = (nullcontext(), "loky", os.getpid()) if ray is None else (_ray_cluster(ray), "ray", None)
-    with cluster, parallel_config(backend, n_jobs=workers):
-        # One at a time and none ahead, so that they begin in their order.
-        Parallel(batch_size=1, pre_dispatch=workers)(delayed(_run)(run, folder, checkpoint_s, parent) for run in runs)
+    def _backend(self) -> AbstractContextManager[None]:
+        return nullcontext() if self.ray is None else _ray_cluster(self.ray)
 
 
 @contextmanager
@@ -261,10 +299,19 @@ def _run(run: Planned, runs: Path, checkpoint_s: float, parent: int | None = Non
     if parent is not None:
         _live_no_longer_than(parent)
     folder = runs / run.name
-    run_folder.make(folder)
-    _wait_until_free(folder)
     try:
-        train(_job(run.request), folder, resume=(folder / run_folder.RUN).exists(), checkpoint_s=checkpoint_s)
+        run_folder.make(folder)
+        _wait_until_free(folder)
+    except InputError:
+        return  # somebody else is at it
+    try:
+        job = _job(run.request)
+        if _name(job) != run.name:
+            raise InputError("its data or versions are no longer those that the sweep began with")
+        begun = run_folder.read_status(folder).begun
+        if not begun:  # it failed before its first round was
+            (folder / run_folder.RUN).unlink(missing_ok=True)
+        train(job, folder, resume=begun, checkpoint_s=checkpoint_s)
     except Exception as error:
         run_folder.write_failure(folder, str(error) or repr(error))
 

@@ -10,8 +10,8 @@ seeds = [1, 2]
 data = "raymobtime/s010.npz"           # without it, generated data
 options = {targets = "soft"}           # of the task
 set = {"training.duration_s" = 2500}
-vary = {"training.loss_scale" = ["paper", "sample"]}
-study = "both loss scales"             # what the report shows together, and how it calls these runs
+vary = {"training.learning_rate" = [0.05, 0.1]}
+study = "steps and rounds"             # what the report shows together, and how it calls these runs
 label = "ordinary rounds"
 """
 
@@ -120,15 +120,19 @@ def sweep_from_dict(
         wanted = _File.model_validate(dict(content))
     except ValidationError as error:
         raise InputError(f"sweep: {line}" for line in mistakes(error, _Block.model_fields, {})) from None
-    requests, hopeless = list[Request](), 0
+    requests, hopeless = list[Request](), set[tuple[str, str]]()
     for block in wanted.runs:
         _check(block)
         for request in _requests(block.model_copy(update={"data": None}) if generated else block, data):
-            if request is None:
-                hopeless += 1
+            if not _has_hope(request, block):
+                hopeless.add((request.plan, repr(request.scenario)))
             elif request not in requests:
                 requests.append(request)
-    return Sweep(wanted.title or title, tuple(requests), hopeless)
+    if not requests:
+        raise InputError(
+            f"sweep: there must be a plan in which a vehicle can upload in time, got {len(hopeless)} without"
+        )
+    return Sweep(wanted.title or title, tuple(requests), len(hopeless))
 
 
 def _check(block: _Block) -> None:
@@ -137,40 +141,32 @@ def _check(block: _Block) -> None:
         raise InputError(f"sweep: a grid must have both local_steps and round_s, got no {missing}")
     if not block.plans and not block.local_steps:
         raise InputError("sweep: a block of runs must have plans or a grid of local_steps and round_s, got neither")
+    if block.section is not None and block.trace is None:
+        raise InputError(f"sweep: section must come with a trace, got {block.section!r} alone")
     empty = [key for key, values in block.vary.items() if not values]
     if empty:
         raise InputError(f"sweep: vary must give at least one value, got none for {empty[0]}")
 
 
-def _requests(block: _Block, data: Path | None) -> Iterator[Request | None]:
-    """Seeds vary slowest: after the first one, every plan has been seen. None stands for a plan without hope."""
+def _requests(block: _Block, data: Path | None) -> Iterator[Request]:
+    """Seeds vary slowest: after the first one, every plan has been seen."""
     variations = [dict(zip(block.vary, values, strict=True)) for values in itertools.product(*block.vary.values())]
+    grid = [f"{h},{t!r}" for h, t in itertools.product(block.local_steps, block.round_s)]
     for seed, task, source, values in itertools.product(block.seeds, block.tasks, block.scenarios, variations):
         scenario = load_scenario(source).with_values(block.set | values)
-        varied = [f"{key}={value}" for key, value in values.items()]
-        for plan in _plans(block, scenario):
-            if plan is None:
-                yield None
-                continue
-            yield Request(
-                task,
-                scenario,
-                plan,
-                seed,
-                _found(block.data, data),
-                block.options,
-                _found(block.trace, data),
-                block.section,
-                block.study or task,
-                ", ".join([block.label or plan, *varied]),
-            )
+        apart = [source] * (len(block.scenarios) > 1) + [f"{key}={value}" for key, value in values.items()]
+        for plan in (*block.plans, *grid):
+            label = ", ".join([block.label or plan, *apart])
+            files = _found(block.data, data), block.options, _found(block.trace, data), block.section
+            yield Request(task, scenario, plan, seed, *files, block.study or task, label)
 
 
-def _plans(block: _Block, scenario: Scenario) -> Iterator[str | None]:
-    yield from block.plans
-    for h, t in itertools.product(block.local_steps, block.round_s):
-        possible = block.trace is not None or theory.expected_uploads(scenario, h, t) > 0
-        yield f"{h},{t!r}" if possible else None
+def _has_hope(request: Request, block: _Block) -> bool:
+    """Of a grid only plans in which a vehicle can upload in time are taken; those that are named are."""
+    if request.plan in block.plans or block.trace is not None:
+        return True
+    h, t = map(float, request.plan.split(","))
+    return bool(theory.expected_uploads(request.scenario, h, t) > 0)
 
 
 def _found(name: str | None, below: Path | None) -> Path | None:

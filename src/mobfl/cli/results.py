@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,20 +48,29 @@ def results(
 
     if file is not None:
         check_export(file)
-    if sum(way is not None for way in (compare, target, sql)) > 1:
-        raise InputError("only one of --compare, --target and --sql can be given")
+    _check_together({"--compare": compare, "--target": target, "--sql": sql}, where, sort)
     runs, broken = find_runs(folder)
     for line in broken:
         click.echo(line, err=True)
     table = _table(Results(runs), where, sort, compare, target, sql)
+    if tensorboard is not None:
+        kept = set(Results(runs).select(where)["run"].to_pylist())
+        export_tensorboard((run for run in runs if run.name in kept), tensorboard)
     if columns is not None:
         table = _chosen(table.flatten(), [name.strip() for name in columns.split(",")])
-    if tensorboard is not None:
-        kept = set(table["run"].to_pylist()) if "run" in table.column_names else {run.name for run in runs}
-        export_tensorboard((run for run in runs if run.name in kept), tensorboard)
     if file is not None:
         export(table, file)
     _print(table, as_json, everything=columns is not None or sql is not None)
+
+
+def _check_together(ways: Mapping[str, str | None], where: str | None, sort: str | None) -> None:
+    given = [name for name, value in ways.items() if value is not None]
+    if len(given) > 1:
+        raise InputError("only one of --compare, --target and --sql can be given")
+    if where is not None and "--sql" in given:
+        raise InputError("--where must be in the query itself with --sql")
+    if sort is not None and given and given != ["--target"]:
+        raise InputError(f"--sort goes with a list of runs, got {given[0]}")
 
 
 def _table(
@@ -74,11 +84,11 @@ def _table(
     return table if target is None else _with_times(table, came.times_to(*parse_target(target)))
 
 
-def _with_times(table: "pa.Table", times: "pa.Table") -> "pa.Table":
+def _with_times(table: "pa.Table", times: Mapping[str, float | None]) -> "pa.Table":
     import pyarrow as pa
 
-    by_run = dict(zip(times["run"].to_pylist(), times["time_s"].to_pylist(), strict=True))
-    return table.append_column("time_s", pa.array([by_run[run] for run in table["run"].to_pylist()], pa.float64()))
+    column = [times.get(run) for run in table["run"].to_pylist()]
+    return table.append_column("time_s", pa.array(column, pa.float64()))
 
 
 def _chosen(table: "pa.Table", columns: Sequence[str]) -> "pa.Table":
@@ -95,7 +105,7 @@ def _print(table: "pa.Table", as_json: bool, everything: bool) -> None:
     from mobfl.run_folder import plain
 
     if as_json:
-        click.echo(json.dumps(plain(table.to_pylist()), indent=2, default=str))
+        click.echo(json.dumps(plain(table.to_pylist()), indent=2, default=_as_number))
         return
 
     flat = table.flatten()
@@ -114,22 +124,12 @@ def _print(table: "pa.Table", as_json: bool, everything: bool) -> None:
     screen.print(f"{len(rows)} rows", style="dim")
 
 
-_ALWAYS = (
-    "run",
-    "task",
-    "policy",
-    "local_steps",
-    "round_s",
-    "objective",
-    "seed",
-    "seeds",
-    "status",
-    "min_loss",
-    "mean",
-    "least",
-    "most",
-    "time_s",
-)
+def _as_number(value: Any) -> Any:
+    """What JSON does not know: DuckDB's sums of whole numbers, dates."""
+    return int(value) if isinstance(value, Decimal) and value == int(value) else str(value)
+
+
+_ALWAYS = {"run", "task", "plan", "objective", "seed", "seeds", "status", "min_loss", "mean", "least", "most", "time_s"}
 
 
 def _telling(name: str, rows: Sequence[Mapping[str, Any]]) -> bool:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import sys
 import time
 from collections import Counter
@@ -72,11 +73,13 @@ def sweep(
     from mobfl.sweep import states
     from mobfl.sweep_file import load_sweep
 
-    wanted = load_sweep(sweep, _data_folder(data))
+    below = os.environ.get("MOBFL_DATA")
+    wanted = load_sweep(sweep, _checked_folder(data or (Path(below) if below else None)))
     runs = _prepared(wanted)
     came = states(out, runs) if only_list else _run(wanted, runs, out, workers, ray, checkpoint_s)
-    _say(came, as_json)
-    _end(context, came)
+    _say(came, as_json, every_run=only_list)
+    if not only_list:
+        _end(context, came)
 
 
 @click.command()
@@ -114,10 +117,10 @@ def reproduce(
     from mobfl.sweep_file import joined, load_sweep
 
     chosen = names or (("quick",) if quick else ("beams",))
-    folder = _data_folder(data)
+    folder = _checked_folder(data)
     wanted = joined([load_sweep(name, folder, generated=folder is None) for name in chosen])
     came = _run(wanted, _prepared(wanted), out, workers, ray, checkpoint_s)
-    page = _write_page(out, f"mobfl reproduce{' --quick' if quick else ''}")
+    page = _write_page(out)
     _say(came, as_json)
     click.echo(f"The report is {page}.", err=as_json)
     _end(context, came)
@@ -128,7 +131,7 @@ def reproduce(
 def report(folder: Path) -> None:
     """Write the page report.html of a sweep's FOLDER, finished or not, and its figures."""
     _need_experiments()
-    click.echo(f"The report is {_write_page(folder, f'mobfl report {folder.name}')}.")
+    click.echo(f"The report is {_write_page(folder)}.")
 
 
 def _need_experiments() -> None:
@@ -137,11 +140,10 @@ def _need_experiments() -> None:
     need("training", "train", "safetensors")
 
 
-def _data_folder(data: Path | None) -> Path | None:
-    given = data or os.environ.get("MOBFL_DATA")
-    if given is not None and not Path(given).is_dir():
-        raise InputError(f"--data must be a folder that holds data sets, got {str(given)!r}")
-    return None if given is None else Path(given)
+def _checked_folder(data: Path | None) -> Path | None:
+    if data is not None and not data.is_dir():
+        raise InputError(f"--data must be a folder that holds data sets, got {str(data)!r}")
+    return data
 
 
 def _prepared(wanted: "Sweep") -> list["Planned"]:
@@ -156,20 +158,20 @@ def _prepared(wanted: "Sweep") -> list["Planned"]:
 def _run(
     wanted: "Sweep", runs: Sequence["Planned"], out: Path, workers: int | None, ray: str | None, checkpoint_s: float
 ) -> dict[str, "State"]:
-    from mobfl.sweep import run_sweep
+    from mobfl.sweep import ALL, run_sweep
 
+    count = ALL if workers is None and ray is not None else cores(workers)
     with _live_table(runs) as watch:
-        return run_sweep(
-            wanted, out, runs=runs, workers=cores(workers), ray=ray, checkpoint_s=checkpoint_s, watch=watch
-        )
+        return run_sweep(wanted, out, runs=runs, workers=count, ray=ray, checkpoint_s=checkpoint_s, watch=watch)
 
 
-def _write_page(folder: Path, command: str) -> Path:
+def _write_page(folder: Path) -> Path:
     from mobfl.report_page import write_report
     from mobfl.studies import read_studies
     from mobfl.sweep import read_title
 
     with _stages() as progress:
+        command = shlex.join(["mobfl", *sys.argv[1:]])
         return write_report(read_studies(folder), folder, read_title(folder), command, progress)
 
 
@@ -186,11 +188,11 @@ def _stages() -> Iterator[Callable[[str], None]]:
 
 
 def _end(context: click.Context, came: Mapping[str, "State"]) -> None:
-    if any(state.status == "failed" for state in came.values()):
+    if any(state.status != "done" for state in came.values()):
         context.exit(FAILED)
 
 
-def _say(came: Mapping[str, "State"], as_json: bool) -> None:
+def _say(came: Mapping[str, "State"], as_json: bool, every_run: bool = False) -> None:
     if as_json:
         rows = [{"run": name, "status": state.status, "reason": state.reason} for name, state in came.items()]
         click.echo(json.dumps(rows, indent=2))
@@ -198,8 +200,8 @@ def _say(came: Mapping[str, "State"], as_json: bool) -> None:
     counts = Counter(state.status for state in came.values())
     click.echo(", ".join(f"{counts[status]} {status}" for status in _MARKS if counts[status]))
     for name, state in came.items():
-        if state.status == "failed":
-            click.echo(f"{name}: {state.reason}")
+        if every_run or state.status != "done":
+            click.echo(f"{name}: {state.status}" + (f", {state.reason}" if state.reason else ""))
 
 
 @contextmanager

@@ -35,6 +35,11 @@ def column_label(column: str) -> str:
     return "validation loss" if column == "loss" else _KPI_LABELS.get(kpi, column).format(number)
 
 
+def as_text(label: str) -> str:
+    """A label that a person chose, shown as it is: matplotlib reads $ as mathematics and hides what begins with _."""
+    return ("\u200b" if label.startswith("_") else "") + label.replace("$", r"\$")
+
+
 def check_plot_file(file: Path, option: str = "--plot") -> None:
     if file.suffix.lower() not in _FORMATS:
         raise InputError(f"{option} must end in one of {', '.join(_FORMATS)}, got {str(file)!r}")

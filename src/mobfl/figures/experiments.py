@@ -21,7 +21,7 @@ from mobfl.analysis import (
     spans_plane,
 )
 from mobfl.estimates import Estimate
-from mobfl.figures.canvas import BLUE, BROWN, L_MIN, canvas, check_something_to_draw, column_label
+from mobfl.figures.canvas import BLUE, BROWN, L_MIN, as_text, canvas, check_something_to_draw, column_label
 from mobfl.planner import plan
 from mobfl.scenario import Scenario
 
@@ -217,7 +217,7 @@ def _draw_band(axes: "Axes", label: str, times: Array, rhos: Sequence[Estimate],
     value, low, high = np.array([(rho.value, rho.low, rho.high) for rho in rhos]).T
     axes.fill_between(times, low, high, color=colour, alpha=0.15, linewidth=0)
     axes.plot(times, np.stack([low, high], axis=1), color=colour, linestyle=dashes, linewidth=0.5)
-    axes.plot(times, value, color=colour, linestyle=dashes, linewidth=1.6, label=label)
+    axes.plot(times, value, color=colour, linestyle=dashes, linewidth=1.6, label=as_text(label))
 
 
 # ---- what they share --------------------------------------------------------------------------------

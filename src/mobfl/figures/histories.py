@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from mobfl.analysis import best_until, more_is_better
 from mobfl.errors import InputError
-from mobfl.figures.canvas import BLUE, BROWN, L_MIN, canvas, check_something_to_draw, column_label
+from mobfl.figures.canvas import BLUE, BROWN, L_MIN, as_text, canvas, check_something_to_draw, column_label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -92,7 +92,9 @@ def _draw_curve(axes: "Axes", label: str, times: Array, values: Array, place: in
     colour, dashes, marker = _LINES[place - 1] if place else ("black", "solid", "")
     every = (place * _INSTANTS // 60, _INSTANTS // 7)  # the markers of different lines do not fall together
     look: dict[str, Any] = {"color": colour, "linestyle": dashes, "linewidth": 1.1 if place else 2.0}
-    axes.plot(times, values.mean(axis=0), marker=marker, markevery=every, markersize=4, label=label, zorder=3, **look)
+    axes.plot(
+        times, values.mean(axis=0), marker=marker, markevery=every, markersize=4, label=as_text(label), zorder=3, **look
+    )
     if len(values) > 1:
         axes.fill_between(times, values.min(axis=0), values.max(axis=0), color=colour, alpha=0.15, linewidth=0)
 
@@ -110,7 +112,7 @@ def draw_times_to_target(rows: Mapping[str, Sequence[float | None]], target: str
         axes = figure.subplots()
         for row, name in enumerate(order):
             _draw_times(axes, row, rows[name], medians[name])
-        axes.set_yticks(range(len(order)), order)
+        axes.set_yticks(range(len(order)), [as_text(name) for name in order])
         axes.set(xlim=(0, 1.4 * longest or 1.0), ylim=(-0.6, len(order) - 0.4))
         axes.set(xlabel="virtual time to the target (s)")
         axes.set_title(f"{target}; dots: runs, bars: medians")
