@@ -652,10 +652,10 @@ HT = "--plan must be H,T with a whole H >= 1, best or epoch, and T > 0 s, best, 
 @pytest.mark.parametrize(
     ("name", "line"),
     [
-        ("", "--plan must be mobfl, H,T, wait-for-all, fedasync, fedbuff, got ''"),
-        ("24", "--plan must be mobfl, H,T, wait-for-all, fedasync, fedbuff, got '24'"),
-        ("mobfl:3", "--plan must be mobfl, H,T, wait-for-all, fedasync, fedbuff, got 'mobfl:3'"),
-        ("1,2,3", "--plan must be mobfl, H,T, wait-for-all, fedasync, fedbuff, got '1,2,3'"),
+        ("", "--plan must be mobfl, adaptive, H,T, wait-for-all, fedasync, fedbuff, got ''"),
+        ("24", "--plan must be mobfl, adaptive, H,T, wait-for-all, fedasync, fedbuff, got '24'"),
+        ("mobfl:3", "--plan must be mobfl, adaptive, H,T, wait-for-all, fedasync, fedbuff, got 'mobfl:3'"),
+        ("1,2,3", "--plan must be mobfl, adaptive, H,T, wait-for-all, fedasync, fedbuff, got '1,2,3'"),
         ("0,5", HT),
         ("2.5,5", HT),
         ("nan,5", HT),
@@ -665,7 +665,8 @@ HT = "--plan must be H,T with a whole H >= 1, best or epoch, and T > 0 s, best, 
         ("5,1e13", HT),
         ("5,T1", HT),
         ("T0,best", HT),
-        ("adaptive", "adaptive is reserved for later, got 'adaptive'"),
+        ("adaptive:24", "--plan adaptive must go on with :NAME=NUMBER,… where NAME is memory_s or worth"),
+        ("adaptive:memory_s=0", "adaptive's memory_s must be > 0, got 0"),
         ("fedasync:0", "--plan fedasync must go on with :H,NAME=NUMBER,…"),
         ("fedasync:5,6", "NAME is mixing or staleness_power, got '5,6'"),
         ("fedasync:5,buffer=6", "NAME is mixing or staleness_power, got '5,buffer=6'"),
@@ -750,7 +751,7 @@ def mobfl(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("arguments", "status", "line"),
     [
-        (("train", "beams", "--plan", "adaptive", "--out", "run"), 2, "adaptive is reserved for later"),
+        (("train", "beams", "--plan", "adaptive:5", "--out", "run"), 2, "--plan adaptive must go on with :NAME=NUMBER"),
         (("train", "beams", "--plan", "200,best", "--out", "run"), 3, "No plan is possible: H = 200"),
         (
             ("simulate", "--plan", "fedasync"),

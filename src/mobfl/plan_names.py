@@ -1,6 +1,7 @@
 """Plans by name, as the command line and sweeps have them.
 
 mobfl        the planner's H and T
+adaptive     H and T that follow the traffic, from the planner's on; with settings adaptive:memory_s=600,worth=0.05
 H,T          two numbers. For H also `best` or `epoch`, one pass over a vehicle's samples; for T also `best`, `T0`, the
              time on the section, or `T0/2`. What is `best` maximises g for the other number.
 wait-for-all, fedasync, fedbuff
@@ -13,11 +14,13 @@ from dataclasses import dataclass, fields
 from typing import Any, TypeAlias
 
 from mobfl import theory
+from mobfl.adaptive.controller import Settings
 from mobfl.errors import InputError
 from mobfl.mobility.crossings import Crossings
 from mobfl.planner import best_round_s, plan, refuse_noise
 from mobfl.plans import Plan
 from mobfl.scenario import MOST, MOST_STEPS, Scenario
+from mobfl.servers.adaptive import AdaptiveRounds
 from mobfl.servers.fedasync import FedAsync
 from mobfl.servers.fedbuff import FedBuff
 from mobfl.servers.steps import Baseline
@@ -38,8 +41,8 @@ def resolve_plan(text: str, scenario: Scenario, crossings: Crossings | None = No
     """
     road = _Road(scenario, crossings)
     name, _, rest = text.strip().partition(":")
-    if name == "adaptive":
-        raise InputError(f"--plan must be known before training, adaptive is reserved for later, got {text!r}")
+    if name == AdaptiveRounds.name:
+        return _adaptive(rest, scenario)
     if name in _BASELINES:
         return _baseline(name, rest, road)
     words = [word.strip() for word in text.split(",")]
@@ -47,7 +50,7 @@ def resolve_plan(text: str, scenario: Scenario, crossings: Crossings | None = No
         return road.best_plan()
     if len(words) == 2:
         return _planned(words[0], words[1], road)
-    raise InputError(f"--plan must be mobfl, H,T, {', '.join(_BASELINES)}, got {text!r}")
+    raise InputError(f"--plan must be mobfl, adaptive, H,T, {', '.join(_BASELINES)}, got {text!r}")
 
 
 def _planned(h_word: str, t_word: str, road: "_Road") -> Plan | tuple[int, float]:
@@ -102,6 +105,18 @@ def _baseline(name: str, settings: str, road: "_Road") -> Plan | Baseline:
             return best
         h = best.numbers[0]
     return server(h, **parameters)
+
+
+def _adaptive(settings: str, scenario: Scenario) -> Plan | Baseline:
+    """Begins with the plan for the scenario, whatever was recorded: it sees the traffic only as it comes."""
+    known = [field.name for field in fields(Settings)]
+    try:
+        parameters = dict(_parameter(word, known) for word in settings.split(",") if settings)
+    except ValueError:
+        rule = f":NAME=NUMBER,… where NAME is {' or '.join(known)}"
+        raise InputError(f"--plan adaptive must go on with {rule}, got {settings!r}") from None
+    first = plan(scenario)
+    return first if first.reason is not None else AdaptiveRounds(scenario, Settings(**parameters))
 
 
 def _parameter(word: str, known: list[str]) -> tuple[str, Any]:

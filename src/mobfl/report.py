@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from mobfl.adaptive.following import Following
     from mobfl.history import History
     from mobfl.mobility.crossings import Crossings
     from mobfl.simulation import Simulation
@@ -132,6 +133,32 @@ def print_simulation(console: Console, result: "Simulation") -> None:
     console.print(table)
     if result.warning is not None:
         console.print(f"\n[bold]Warning[/bold]: {result.warning}", soft_wrap=True)
+
+
+def print_following(console: Console, result: "Following") -> None:
+    last, gain = result.notes[-1], result.objective / result.kept_objective - 1 if result.kept_objective else None
+    table = Table(box=None, show_header=False)
+    table.add_row("rounds", f"{result.rounds}", f"in {result.seconds:.0f} s, {result.empty_prob:.1%} without an upload")
+    table.add_row("objective", f"[bold]{result.objective:.4g}[/bold] /s", "valid local steps per second")
+    better = "" if gain is None else f", following gives {gain:+.1%}"
+    table.add_row("kept", f"{result.kept_objective:.4g} /s", f"with the first plan throughout{better}")
+    table.add_row(
+        "changes", f"{result.changes}", f"of the plan; at last H = {last.local_steps}, T = {last.round_s:.2f} s"
+    )
+    console.print(table)
+    console.print(f"\n[bold]Known[/bold] after {last.at_s - result.notes[0].at_s:.0f} s, with 95 % intervals")
+    known = Table(box=None, show_header=False)
+    delay = last.known.delay
+    for estimate, unit, meaning in (
+        (last.known.arrivals_per_s, "1/s", "arrivals"),
+        (last.known.stay_s, "s", "mean stay"),
+        (delay.transfer_s, "s", "both transfers"),
+        (delay.min_step_s, "s", "least time of a local step"),
+        (delay.extra_step_s, "s", "mean random time on top"),
+    ):
+        known.add_row(f"{estimate.value:.3g} {unit}", f"{estimate.low:.3g} to {estimate.high:.3g}", meaning)
+    known.add_row(f"{last.known.variance_to_mean:.2g}", "", "variance/mean of arrivals in 30 s, 1 if Poisson")
+    console.print(known)
 
 
 def print_training(

@@ -121,7 +121,8 @@ plan_option = click.option(
     "wanted",
     default="mobfl",
     metavar="NAME",
-    help="mobfl, the planner's; H,T; words such as 1,best, epoch,best or best,T0/2; or another server (see the guide).",
+    help="mobfl, the planner's; adaptive, which follows the traffic; H,T; words such as 1,best, epoch,best or"
+    " best,T0/2; or another server (see the guide).",
 )
 
 

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -24,6 +24,11 @@ from mobfl.cli.options import (
 )
 from mobfl.errors import InputError
 from mobfl.plans import Plan
+from mobfl.scenario import Scenario
+
+if TYPE_CHECKING:
+    from mobfl.adaptive.controller import Settings
+    from mobfl.mobility.crossings import Crossings
 
 
 @click.command()
@@ -46,13 +51,21 @@ def simulate(
     as_json: bool,
     plot: Path | None,
 ) -> None:
-    """Run rounds over Poisson or recorded traffic and compare what happens with what the theory promises."""
+    """Run rounds over Poisson or recorded traffic and compare what happens with what the theory promises.
+
+    With --plan adaptive, compare following the traffic with keeping the first plan.
+    """
     need("simulation", "simulate", "numba")
     from mobfl.simulation import simulate as run
 
     road = load(scenario, settings)
     crossings = read_trace(trace, section)
     plan = chosen_plan(wanted, road, crossings)
+    from mobfl.servers.adaptive import AdaptiveRounds
+
+    if isinstance(plan, AdaptiveRounds):
+        _follow(road, plan.settings, rounds, seed, crossings, as_json, plot)
+        return
     if not isinstance(plan, Plan | tuple):
         raise InputError(f"--plan must have rounds of a length T to be simulated, got {wanted!r}")
     h, t = plan.numbers[:2] if isinstance(plan, Plan) else plan
@@ -70,12 +83,38 @@ def simulate(
         print_simulation(console(), result)
 
 
+def _follow(
+    road: Scenario,
+    settings: "Settings",
+    rounds: int,
+    seed: int,
+    crossings: "Crossings | None",
+    as_json: bool,
+    plot: Path | None,
+) -> None:
+    from mobfl.adaptive.following import follow
+
+    with working("simulating", rounds) as progress:
+        result = follow(road, rounds, seed, crossings, settings, progress)
+    if plot is not None:
+        from mobfl.figures import draw_following
+
+        draw_following(result.notes, plot, road.road.length_m)
+    if as_json:
+        click.echo(json.dumps(result.to_dict(), indent=2))
+    else:
+        from mobfl.report import print_following
+
+        print_following(console(), result)
+
+
 @click.command()
 @takes_scenario
 @click.option("--sumo", type=click.Path(path_type=Path), metavar="FILE.sumocfg", help="Your own SUMO configuration.")
 @section_option
 @click.option("--lanes", default=1, show_default=True, help="Lanes of the generated road.")
 @click.option("--signal", metavar="CYCLE,GREEN", help="Seconds of a traffic light where the section begins.")
+@click.option("--day", is_flag=True, help="A day with two rush hours and a signal from noon on, without SUMO.")
 @click.option("--duration", type=float, metavar="S", help="Seconds to simulate after the warm-up.")
 @click.option("--warmup", default=300.0, show_default=True, metavar="S", help="Seconds at the start to leave out.")
 @click.option("--step", default=0.5, show_default=True, metavar="S", help="SUMO's step, at most 0.5 s.")
@@ -88,6 +127,7 @@ def traffic(
     section: str | None,
     lanes: int,
     signal: str | None,
+    day: bool,
     duration: float | None,
     warmup: float,
     step: float,
@@ -97,14 +137,23 @@ def traffic(
     """Let SUMO drive and write who crossed the section when.
 
     With --sumo, your own simulation and --section of it; else a straight road with SCENARIO's length, arrivals and
-    speeds, behind a traffic light if you say so.
+    speeds, behind a traffic light if you say so. --day needs no SUMO, and of SCENARIO only the section's length.
     """
-    need("traffic from SUMO", "sumo", "libsumo")
+    need("traffic", "simulate", "numba")
     from mobfl.mobility.recorded import check_crossings_file, write_crossings
-    from mobfl.mobility.sumo import Signal, straight_road_crossings, sumo_crossings
 
     road = load(scenario, settings)
     check_crossings_file(out)
+    if day:
+        from mobfl.mobility.day import Day, day_crossings
+
+        crossings = day_crossings(Day(road.road.length_m), seed)
+        write_crossings(crossings, out)
+        click.echo(f"{len(crossings)} crossings in {out}")
+        return
+    need("traffic from SUMO", "sumo", "libsumo")
+    from mobfl.mobility.sumo import Signal, straight_road_crossings, sumo_crossings
+
     lights = Signal(*two_numbers("--signal", signal)) if signal else None
     with working("driving", 100) as progress:
 

@@ -83,7 +83,7 @@ def sweep(
 
 
 @click.command()
-@click.option("--quick", is_flag=True, help="A coarse grid on generated data: ten minutes on two cores.")
+@click.option("--quick", is_flag=True, help="A coarse grid on generated data: a few minutes on two cores.")
 @click.option(
     "--sweep",
     "names",
@@ -110,7 +110,7 @@ def reproduce(
 ) -> None:
     """Do the paper's experiments and write one page, report.html, with figures, tables and where each number is from.
 
-    With --quick in ten minutes; otherwise with the paper's settings, for hours. The same command goes on where it was
+    With --quick in a few minutes; otherwise with the paper's settings, for hours. The same command goes on where it was
     stopped, and `mobfl report` shows what there is meanwhile.
     """
     _need_experiments()

@@ -2,6 +2,7 @@
 
 from mobfl.figures.canvas import check_plot_file
 from mobfl.figures.experiments import draw_fig2, draw_fig3, draw_proxy, draw_proxy_over_time
+from mobfl.figures.following import draw_following
 from mobfl.figures.forecasts import draw_forecasts
 from mobfl.figures.histories import draw_curves, draw_history, draw_times_to_target
 from mobfl.figures.plans import draw_plan
@@ -12,6 +13,7 @@ __all__ = [
     "draw_curves",
     "draw_fig2",
     "draw_fig3",
+    "draw_following",
     "draw_forecasts",
     "draw_history",
     "draw_plan",
