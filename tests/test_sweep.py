@@ -234,9 +234,9 @@ def test_workers_do_not_change_the_bytes_and_two_sweeps_do_not_share_a_folder(tm
 class Killable:
     """The sweep as a process of its own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, duration_s: int = 400) -> None:
         self.file = folder / "sweep.toml"
-        self.file.write_text(TOML)
+        self.file.write_text(TOML.replace("= 400", f"= {duration_s}"))
         self.command = [sys.executable, "-m", "mobfl", "sweep", str(self.file), "--workers", "2", "--checkpoint", "0"]
 
     def start(self, out: Path) -> "subprocess.Popen[bytes]":
@@ -269,15 +269,18 @@ def wait_for_rows(out: Path, sweep: "subprocess.Popen[bytes]") -> None:
         time.sleep(0.02)
 
 
-def stop_at_random(killable: Killable, out: Path, draw: random.Random, worker: bool) -> None:
+def stop_at_random(killable: Killable, out: Path, draw: random.Random, worker: bool) -> bool:
+    """Whether there was still something to stop."""
     sweep = killable.start(out)
     wait_for_rows(out, sweep)
     time.sleep(draw.uniform(0, 0.5))
     if worker and (workers := workers_of(sweep)):
         os.kill(draw.choice(workers), signal.SIGKILL)
         time.sleep(draw.uniform(0, 1.5))
+    running = sweep.poll() is None
     sweep.kill()
     sweep.wait()
+    return running
 
 
 @pytest.fixture(scope="module")
@@ -352,12 +355,13 @@ def test_ctrl_c_ends_with_130_and_the_same_command_goes_on(undisturbed: tuple[Ki
 
 
 @pytest.mark.slow
-def test_ten_kills_leave_the_same_bytes(undisturbed: tuple[Killable, Path], tmp_path: Path) -> None:
-    killable, whole = undisturbed
-    for seed in range(10):
-        stop_at_random(killable, tmp_path, random.Random(100 + seed), worker=seed % 2 == 1)
-    killable.finish(tmp_path)
-    same_bytes(whole, tmp_path)
+def test_ten_kills_leave_the_same_bytes(tmp_path: Path) -> None:
+    killable = Killable(tmp_path, duration_s=4000)
+    killable.finish(tmp_path / "whole")
+    stopped = [stop_at_random(killable, tmp_path / "cut", random.Random(k), worker=k % 2 == 1) for k in range(10)]
+    assert all(stopped)
+    killable.finish(tmp_path / "cut")
+    same_bytes(tmp_path / "whole", tmp_path / "cut")
 
 
 def test_a_ray_cluster_gives_the_same_bytes(undisturbed: tuple[Killable, Path], tmp_path: Path) -> None:
