@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ from mobfl.learning.fedbuff import apply_buffer
 from mobfl.learning.rates import learning_rate
 from mobfl.learning.task import Integers
 from mobfl.mobility.poisson import poisson_crossings
-from mobfl.plan_names import AnyPlan, best_count, resolve_plan
+from mobfl.plan_names import AnyPlan, best_count, plan_name, resolve_plan
 from mobfl.rng import exponential, stream, vehicle_key
 from mobfl.rounds import FixedPlan
 from mobfl.servers.falling import FallingSteps
@@ -620,6 +621,19 @@ def test_an_epoch_is_one_pass_over_the_middle_of_a_range(paper: Scenario) -> Non
     ranged = paper.with_values({"training.samples_per_vehicle": [100, 400]})
     assert resolve_plan("epoch,9", ranged) == (4, 9.0)  # 250/64 = 3.9
     assert resolve_plan("epoch,9", paper.with_values({"training.samples_per_vehicle": 80})) == (1, 9.0)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["24,11.78", "3,5", "wait-for-all:7", "fedasync:24,mixing=0.3", "fedbuff:5,buffer=3", "adaptive:memory_s=300"],
+)
+def test_the_name_of_a_run_names_its_plan(paper: Scenario, name: str) -> None:
+    def told(plan: AnyPlan) -> dict[str, Any]:
+        return dict(Job(CountingTask(), paper, plan).describe()["plan"])
+
+    written = told(resolve_plan(name, paper))
+    assert told(resolve_plan(plan_name(written), paper)) == written
+    assert plan_name(written).startswith(name.partition(",")[0])
 
 
 def test_names_that_leave_everything_to_the_planner(paper: Scenario) -> None:

@@ -15,34 +15,13 @@ from mobfl.report_page import write_report
 from mobfl.results import Run
 from mobfl.run_folder import read_run
 from mobfl.studies import Labelled, read_studies, uploads_of
+from small_sweep import as_toml, small_block
 
-TOML = """
-title = "A <small> sweep"
-[[runs]]
-study = "grid"
-tasks = ["beams"]
-plans = ["mobfl"]
-local_steps = [4, 8]
-round_s = [4.5, 9.0]
-seeds = [0, 1]
-options = {model = "lidar2d-small", training_samples = 200, validation_samples = 40}
-[runs.set]
-"training.samples_per_vehicle" = 32
-"training.batch_size" = 4
-"training.duration_s" = 60
-"training.loss_scale" = "sample"
-
-[[runs]]
-study = "servers & plans"
-tasks = ["beams"]
-plans = ["mobfl", "wait-for-all", "fedasync"]
-options = {model = "lidar2d-small", training_samples = 200, validation_samples = 40}
-[runs.set]
-"training.samples_per_vehicle" = 32
-"training.batch_size" = 4
-"training.duration_s" = 60
-"training.loss_scale" = "sample"
-"""
+TOML = as_toml(
+    small_block(60, study="grid", plans=["mobfl"], local_steps=[4, 8], round_s=[4.5, 9.0], seeds=[0, 1]),
+    small_block(60, study="servers & plans", plans=["mobfl", "wait-for-all", "fedasync"]),
+    title="A <small> sweep",
+)
 
 
 @pytest.fixture(scope="module")

@@ -15,37 +15,14 @@ import pytest
 
 from mobfl.errors import InputError
 from mobfl.run_folder import locked
-from mobfl.sweep import RUNS, name_runs, read_sweep, run_sweep, states
+from mobfl.sweep import name_runs, run_sweep, states
 from mobfl.sweep_file import joined, load_sweep, packaged_sweeps, sweep_from_dict
-
-SMALL: dict[str, Any] = {
-    "tasks": ["beams"],
-    "options": {"model": "lidar2d-small", "training_samples": 200, "validation_samples": 40},
-    "set": {
-        "training.samples_per_vehicle": 32,
-        "training.batch_size": 4,
-        "training.duration_s": 40,
-        "training.loss_scale": "sample",
-    },
-}
-TOML = """
-[[runs]]
-tasks = ["beams"]
-plans = ["mobfl"]
-local_steps = [3, 6]
-round_s = [4.0, 6.0]
-seeds = [0, 1]
-options = {model = "lidar2d-small", training_samples = 200, validation_samples = 40}
-[runs.set]
-"training.samples_per_vehicle" = 32
-"training.batch_size" = 4
-"training.duration_s" = 400
-"training.loss_scale" = "sample"
-"""
+from mobfl.sweep_folder import RUNS, read_sweep
+from small_sweep import SMALL, as_toml, small_block
 
 
 def block(**values: Any) -> dict[str, Any]:
-    return {"runs": [SMALL | {"plans": ["3,5.0"]} | values]}
+    return {"runs": [small_block(**{"plans": ["3,5.0"]} | values)]}
 
 
 def same_bytes(one: Path, other: Path) -> None:
@@ -154,8 +131,8 @@ def test_a_name_changes_with_whatever_the_result_depends_on_and_with_nothing_els
     others = [
         name(plans=["3,5.5"]),
         name(seeds=[1]),
-        name(set=SMALL["set"] | {"training.learning_rate": 0.2}),
-        name(set=SMALL["set"] | {"traffic.arrivals_per_s": 0.2}),
+        name(set=small_block()["set"] | {"training.learning_rate": 0.2}),
+        name(set=small_block()["set"] | {"traffic.arrivals_per_s": 0.2}),
         name(options=SMALL["options"] | {"data_seed": 1}),
     ]
     assert len({base, *others}) == 6
@@ -179,7 +156,7 @@ def test_finished_runs_are_not_repeated_and_a_changed_setting_runs_anew(tmp_path
     assert len(list((tmp_path / RUNS).iterdir())) == 3
     for name, written in files.items():
         assert (tmp_path / RUNS / name / "rounds.parquet").stat().st_mtime_ns == written
-    assert [entry.label for entry in read_sweep(tmp_path)] == ["3,5.0"] * 3
+    assert [entry.label for entry in read_sweep(tmp_path).entries] == ["3,5.0"] * 3
 
 
 def test_a_failing_run_is_recorded_the_others_go_on_and_the_next_sweep_tries_it_again(tmp_path: Path) -> None:
@@ -196,7 +173,7 @@ def test_a_failing_run_is_recorded_the_others_go_on_and_the_next_sweep_tries_it_
 
 
 def test_a_run_that_somebody_else_trains_is_left_to_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mobfl.sweep._wait_until_free.__defaults__", (0.1,))
+    monkeypatch.setattr("mobfl.sweep._is_free_soon.__defaults__", (0.1,))
     sweep = sweep_from_dict(block(seeds=[0, 1]))
     runs = name_runs(sweep)
     (tmp_path / RUNS / runs[0].name).mkdir(parents=True)
@@ -236,7 +213,8 @@ class Killable:
 
     def __init__(self, folder: Path, duration_s: int = 400) -> None:
         self.file = folder / "sweep.toml"
-        self.file.write_text(TOML.replace("= 400", f"= {duration_s}"))
+        plans = {"plans": ["mobfl"], "local_steps": [3, 6], "round_s": [4.0, 6.0], "seeds": [0, 1]}
+        self.file.write_text(as_toml(small_block(duration_s, **plans)))
         self.command = [sys.executable, "-m", "mobfl", "sweep", str(self.file), "--workers", "2", "--checkpoint", "0"]
 
     def start(self, out: Path) -> "subprocess.Popen[bytes]":
@@ -321,9 +299,7 @@ def test_a_run_that_kills_its_workers_is_recorded_and_harms_no_other(tmp_path: P
         "sweep.train = train\n"
     )
     file = tmp_path / "sweep.toml"
-    file.write_text(
-        TOML.replace("seeds = [0, 1]", "seeds = [0, 1, 2]").replace("= 400", "= 40").replace("[3, 6]", "[3]")
-    )
+    file.write_text(as_toml(small_block(plans=["mobfl", "3,4.0", "3,6.0"], seeds=[0, 1, 2])))
     command = [
         sys.executable,
         "-m",

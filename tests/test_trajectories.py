@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from mobfl import InputError, Scenario
+from mobfl.cli.training import _tell_damaged
 from mobfl.learning.holdings import check_samples, held_samples
 from mobfl.learning.task import Pool
 from mobfl.tasks.trajectories.baselines import along_the_lane, baseline_scores, straight_on
@@ -486,6 +487,13 @@ def test_a_store_that_was_cut_off_goes_on(tmp_path: Path) -> None:
     (place,) = (tmp_path / "cache").iterdir()
     assert not list(place.glob("part-*"))
     assert len(json.loads((place / "index.json").read_text())["names"]) == 150
+
+
+def test_damaged_sequences_are_named_and_counted_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    _tell_damaged(())
+    assert capsys.readouterr().err == ""
+    _tell_damaged(("3.csv: is damaged", "149.csv: is damaged"))
+    assert capsys.readouterr().err == "3.csv: is damaged\n149.csv: is damaged\n2 damaged sequences are left out\n"
 
 
 def test_a_source_that_is_all_damaged_is_wrong_input(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ how many workers there are.
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -24,8 +24,7 @@ from mobfl.learning.holdings import draw_batches, held_samples
 from mobfl.learning.rates import learning_rate
 from mobfl.learning.task import Task
 from mobfl.mobility.crossings import Crossings
-from mobfl.mobility.participation import taking_part
-from mobfl.mobility.poisson import poisson_crossings
+from mobfl.mobility.observed import ObservedTraffic
 from mobfl.rng import generator, stream
 from mobfl.scenario import Scenario, Training
 from mobfl.servers.site import Site
@@ -102,13 +101,9 @@ def server_steps(server: Server, site: Site) -> Iterator[ServerStep]:
 
 def training_site(scenario: Scenario, seed: int, crossings: Crossings | None) -> Site:
     """The scenario's road until T_A, or the recorded one for as long as it was observed."""
-    start_s, duration_s = 0.0, scenario.training.duration_s
-    traffic: Iterable[Crossings] = poisson_crossings(scenario, seed)
-    if crossings is not None:
-        start_s, end_s = crossings.observed_s
-        duration_s = min(duration_s, end_s - start_s)
-        traffic = [taking_part(crossings, scenario.traffic.participation, seed)]
-    return Site(traffic, scenario.link, scenario.compute, seed, start_s, duration_s)
+    seen = ObservedTraffic.of(scenario, seed, crossings)
+    duration_s = min(scenario.training.duration_s, seen.end_s - seen.start_s)
+    return Site(seen.crossings, scenario.link, scenario.compute, seed, seen.start_s, duration_s)
 
 
 class _Models:

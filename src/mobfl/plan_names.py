@@ -9,7 +9,7 @@ wait-for-all, fedasync, fedbuff
 """
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, TypeAlias
 
@@ -51,6 +51,15 @@ def resolve_plan(text: str, scenario: Scenario, crossings: Crossings | None = No
     if len(words) == 2:
         return _planned(words[0], words[1], road)
     raise InputError(f"--plan must be mobfl, adaptive, H,T, {', '.join(_BASELINES)}, got {text!r}")
+
+
+def plan_name(told: Mapping[str, Any]) -> str:
+    """The other way: the plan of a run.json as `--plan` has it, T to four digits."""
+    policy, h = told["policy"], told["local_steps"]
+    if policy == "rounds":
+        return f"{h},{told['round_s']:.4g}"
+    given = [f"{key}={told[key]:g}" for key in told if key not in ("policy", "local_steps", "round_s")]
+    return f"{policy}:" + ",".join([str(h)] * (policy != AdaptiveRounds.name) + given)
 
 
 def _planned(h_word: str, t_word: str, road: "_Road") -> Plan | tuple[int, float]:

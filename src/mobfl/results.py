@@ -21,9 +21,10 @@ from mobfl import theory
 from mobfl.atomic import replaced
 from mobfl.errors import InputError, MissingExtraError
 from mobfl.history import COLUMNS, WHOLE, History
+from mobfl.plan_names import plan_name
 from mobfl.run_folder import RUN, read_history, read_run, read_status, read_timing
 from mobfl.scenario import Scenario
-from mobfl.sweep import RUNS, plan_label
+from mobfl.sweep_folder import RUNS
 
 TABLES = ("road", "traffic", "link", "compute", "training")
 _EXPORTS = (".csv", ".parquet")
@@ -55,7 +56,7 @@ class Run:
 
     @property
     def plan(self) -> str:
-        return plan_label(self.description["plan"])
+        return plan_name(self.description["plan"])
 
     @property
     def objective(self) -> float | None:

@@ -12,7 +12,6 @@ reach at least as far as the model; what they have beyond it is computed again, 
 """
 
 import json
-import math
 import os
 import platform
 from collections import defaultdict
@@ -23,7 +22,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from safetensors import SafetensorError, safe_open
@@ -32,6 +30,7 @@ from safetensors.numpy import save
 from mobfl.atomic import PART, remove_parts, replaced
 from mobfl.errors import InputError
 from mobfl.history import COLUMNS, History
+from mobfl.json_files import plain, read_json, write_json
 from mobfl.learning.aggregation import Upload, Weights, fault
 
 RUN, ROUNDS, BEST, LAST, TIMING = "run.json", "rounds.parquet", "best.safetensors", "last.safetensors", "timing.json"
@@ -95,22 +94,17 @@ def make(folder: Path) -> None:
 
 
 def write_run(folder: Path, run: Mapping[str, Any]) -> None:
-    _write_json(folder / RUN, run)
+    write_json(folder / RUN, run)
 
 
 def write_timing(folder: Path, timing: Mapping[str, Any]) -> None:
-    _write_json(folder / TIMING, timing)
+    write_json(folder / TIMING, timing)
 
 
 def read_run(folder: Path, kpis: Mapping[str, bool] | None = None) -> dict[str, Any]:
     """What run.json says; with the KPIs that it must know, if given."""
-    try:
-        run = json.loads((folder / RUN).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"{folder} must be a run's folder with a {RUN}, got none") from None
-    except (OSError, ValueError) as error:
-        raise InputError(f"{folder / RUN} must be JSON, got {error}") from None
-    if not isinstance(run, dict) or not {"initial", "kpis", "status"} <= run.keys():
+    run = read_json(folder / RUN, "a run's folder")
+    if not {"initial", "kpis", "status"} <= run.keys():
         raise InputError(f"{folder / RUN} must describe a run, got something else")
     scores, wanted = run["initial"], ["loss", *(run["kpis"] if kpis is None else kpis)]
     if not isinstance(scores, dict) or not all(isinstance(scores.get(name), float) for name in wanted):
@@ -132,7 +126,7 @@ class Status:
 
 
 def read_status(folder: Path) -> Status:
-    told = _told(folder)
+    told = _legible(folder / RUN)
     status, reason, results = told.get("status"), told.get("reason"), told.get("results")
     virtual_s = results.get("virtual_s") if isinstance(results, dict) else 0.0
     return Status(
@@ -145,25 +139,21 @@ def read_status(folder: Path) -> Status:
 
 def write_failure(folder: Path, reason: str) -> None:
     """Says that a run has failed, beside what it knew of itself."""
-    write_run(folder, _told(folder) | {"status": "failed", "reason": reason})
-
-
-def _told(folder: Path) -> dict[str, Any]:
-    """What can be read of run.json."""
-    try:
-        run = json.loads((folder / RUN).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return run if isinstance(run, dict) else {}
+    write_run(folder, _legible(folder / RUN) | {"status": "failed", "reason": reason})
 
 
 def read_timing(folder: Path) -> dict[str, Any]:
     """Wall-clock times so far; nothing that cannot be read is worth stopping for."""
+    timing = _legible(folder / TIMING)
+    return timing if isinstance(timing.get("wall_s"), float) else {}
+
+
+def _legible(file: Path) -> dict[str, Any]:
+    """What can be read of it."""
     try:
-        timing = json.loads((folder / TIMING).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return read_json(file, "a run's folder")
+    except InputError:
         return {}
-    return timing if isinstance(timing, dict) and isinstance(timing.get("wall_s"), float) else {}
 
 
 def read_history(folder: str | Path) -> History:
@@ -254,18 +244,3 @@ def read_rows(folder: Path, kpis: Iterable[str]) -> list[dict[str, Any]]:
     if missing := [name for name in (*COLUMNS, *kpis) if name not in rows.column_names]:
         raise InputError(f"{folder / ROUNDS} must have the columns of a run, got none named {missing[0]}")
     return rows.to_pylist()
-
-
-def _write_json(file: Path, content: Mapping[str, Any]) -> None:
-    with replaced(file) as temporary:
-        temporary.write_text(json.dumps(plain(content), indent=2, allow_nan=False) + "\n", encoding="utf-8")
-
-
-def plain(value: Any) -> Any:
-    """As JSON can say it: what is not finite becomes null."""
-    if isinstance(value, Mapping):
-        return {key: plain(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
-    value = value.item() if isinstance(value, np.generic) else value
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, cast
 
 import numpy as np
 from pydantic import (
@@ -266,7 +266,7 @@ class Scenario(Table):
 FIELDS = {
     f"{table}.{key}": field
     for table, info in Scenario.model_fields.items()
-    for key, field in info.annotation.model_fields.items()  # type: ignore[union-attr]
+    for key, field in cast(type[Table], info.annotation).model_fields.items()
 }
 _REASONS = {key: field.description for key, field in FIELDS.items() if field.description}
 

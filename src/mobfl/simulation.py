@@ -13,8 +13,7 @@ from mobfl.distributions import Dwell, Empirical
 from mobfl.errors import InputError
 from mobfl.estimates import BatchMeans, Estimate
 from mobfl.mobility.crossings import Crossings
-from mobfl.mobility.participation import taking_part
-from mobfl.mobility.poisson import poisson_crossings
+from mobfl.mobility.observed import ObservedTraffic
 from mobfl.rounds import FixedPlan, Rounds, simulate_rounds
 from mobfl.scenario import Scenario
 from mobfl.theory import Conditions
@@ -87,18 +86,20 @@ def simulate(
     if rounds < 1:
         raise InputError(f"rounds must be >= 1, got {rounds}")
     plan = FixedPlan(local_steps, round_s)
-    traffic: Iterable[Crossings]
+    seen = ObservedTraffic.of(scenario, seed, crossings)
     if crossings is None:
-        road, start_s = Conditions.of(scenario), 0.0
-        rate, dwell, traffic = road.arrivals_per_s, road.dwell, poisson_crossings(scenario, seed)
+        road = Conditions.of(scenario)
+        rate, dwell = road.arrivals_per_s, road.dwell
     else:
-        chosen = taking_part(crossings, scenario.traffic.participation, seed)
-        start_s, end_s = chosen.observed_s
-        rounds = min(rounds, int((end_s - start_s) / round_s))
+        (chosen,) = seen.crossings
+        lasts_s = seen.end_s - seen.start_s
+        rounds = min(rounds, int(lasts_s / round_s))
         if rounds < 1:
-            raise InputError(f"the trace must last at least one round of {round_s:g} s, got {end_s - start_s:g} s")
-        rate, dwell, traffic = chosen.arrivals_per_s, Empirical(chosen.dwell_s), [chosen]
-    blocks = simulate_rounds(traffic, plan, scenario.link, scenario.compute, seed, start_s=start_s, keep_vehicles=False)
+            raise InputError(f"the trace must last at least one round of {round_s:g} s, got {lasts_s:g} s")
+        rate, dwell = chosen.arrivals_per_s, Empirical(chosen.dwell_s)
+    blocks = simulate_rounds(
+        seen.crossings, plan, scenario.link, scenario.compute, seed, start_s=seen.start_s, keep_vehicles=False
+    )
     counted = _count(blocks, rounds, dwell, progress)
     expected = float(theory.uploads_identity(rate, dwell, theory.delay(scenario, local_steps), round_s))
     return Simulation(

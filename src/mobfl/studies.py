@@ -15,7 +15,7 @@ from mobfl.history import History
 from mobfl.results import Run, read_one
 from mobfl.run_folder import read_status
 from mobfl.scenario import Scenario
-from mobfl.sweep import RUNS, Entry, read_sweep
+from mobfl.sweep_folder import RUNS, Entry, read_sweep
 
 _LEAST_PLANS = 4  # below, there is no order to correlate
 _LEAST_ROUNDS = 50  # for an interval of their mean
@@ -128,7 +128,7 @@ class Study:
 def read_studies(out: Path) -> list[Study]:
     """The studies in a sweep's folder, in order, one task each; those without a finished run are left out."""
     found = dict[tuple[str, str], list[Entry]]()
-    for entry in read_sweep(out):
+    for entry in read_sweep(out).entries:
         found.setdefault((entry.study, entry.task), []).append(entry)
     tasks = {study: sum(title == study for title, _ in found) for study, _ in found}
     studies = [

@@ -1,7 +1,8 @@
 """A simulation in which the plan follows the traffic, beside one that keeps the first plan."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,7 @@ from mobfl.adaptive.controller import Knowledge, Settings
 from mobfl.adaptive.policy import AdaptivePolicy
 from mobfl.errors import InputError
 from mobfl.mobility.crossings import Crossings
-from mobfl.mobility.participation import taking_part
-from mobfl.mobility.poisson import poisson_crossings
+from mobfl.mobility.observed import ObservedTraffic
 from mobfl.rounds import FixedPlan, Policy, Rounds, simulate_rounds
 from mobfl.scenario import Scenario
 
@@ -57,10 +57,10 @@ def follow(
         raise InputError(f"rounds must be >= 1, got {rounds}")
     policy = AdaptivePolicy(scenario, scenario.link, settings)
     first = policy.next_order(None)
-    site = _Site(scenario, seed, crossings)
+    simulated = partial(_rounds, scenario, seed, crossings)
     notes, uploads, steps = list[Note](), list[int](), 0.0
-    now_s = site.start_s
-    for block in site.rounds(policy, rounds, keep_vehicles=True):
+    start_s = now_s = 0.0 if crossings is None else crossings.observed_s[0]
+    for block in simulated(policy, rounds, keep_vehicles=True):
         if not notes or block.start_s[0] >= notes[-1].at_s + _NOTED_EVERY_S:
             known = policy.controller.knowledge()
             notes.append(Note(float(block.start_s[0]), block.local_steps, block.round_s, known))
@@ -70,9 +70,9 @@ def follow(
         progress(len(uploads))
     if not uploads:
         raise InputError(f"the trace must last at least one round of {first.round_s:g} s, got less")
-    seconds, empty = now_s - site.start_s, float(np.mean(np.array(uploads) == 0))
+    seconds, empty = now_s - start_s, float(np.mean(np.array(uploads) == 0))
     as_many = max(1, int(seconds / first.round_s))
-    fixed = site.rounds(FixedPlan(first.local_steps, first.round_s), as_many, keep_vehicles=False)
+    fixed = simulated(FixedPlan(first.local_steps, first.round_s), as_many, keep_vehicles=False)
     kept = sum(map(valid_steps, fixed)) / (as_many * first.round_s)
     return Following(len(uploads), seconds, empty, steps / seconds, kept, policy.controller.changes, tuple(notes))
 
@@ -82,40 +82,22 @@ def valid_steps(rounds: Rounds) -> float:
     return float(rounds.local_steps * (rounds.uploads > 0).sum())
 
 
-@dataclass(frozen=True)
-class _Site:
-    """The scenario's road with Poisson traffic, or the recorded one while it was observed."""
-
-    scenario: Scenario
-    seed: int
-    crossings: Crossings | None
-
-    @property
-    def start_s(self) -> float:
-        return 0.0 if self.crossings is None else self.crossings.observed_s[0]
-
-    def rounds(self, policy: Policy, most: int, *, keep_vehicles: bool) -> Iterator[Rounds]:
-        """Those that end while traffic is observed."""
-        end_s, traffic = np.inf, self._traffic()
-        if self.crossings is not None:
-            end_s = self.crossings.observed_s[1]
-        scenario, left = self.scenario, most
-        blocks = simulate_rounds(
-            traffic, policy, scenario.link, scenario.compute, self.seed, start_s=self.start_s,
-            keep_vehicles=keep_vehicles,
-        )  # fmt: skip
-        for block in blocks:
-            fit = min(left, int(np.searchsorted(block.start_s + block.round_s, end_s, side="right")))
-            if fit:
-                yield block if fit == len(block) else _first_rounds(block, fit)
-            left -= fit
-            if fit < len(block) or not left:
-                return
-
-    def _traffic(self) -> Iterable[Crossings]:
-        if self.crossings is None:
-            return poisson_crossings(self.scenario, self.seed)
-        return [taking_part(self.crossings, self.scenario.traffic.participation, self.seed)]
+def _rounds(
+    scenario: Scenario, seed: int, crossings: Crossings | None, policy: Policy, most: int, *, keep_vehicles: bool
+) -> Iterator[Rounds]:
+    """Those that end while traffic is observed."""
+    traffic, left = ObservedTraffic.of(scenario, seed, crossings), most
+    blocks = simulate_rounds(
+        traffic.crossings, policy, scenario.link, scenario.compute, seed, start_s=traffic.start_s,
+        keep_vehicles=keep_vehicles,
+    )  # fmt: skip
+    for block in blocks:
+        fit = min(left, int(np.searchsorted(block.start_s + block.round_s, traffic.end_s, side="right")))
+        if fit:
+            yield block if fit == len(block) else _first_rounds(block, fit)
+        left -= fit
+        if fit < len(block) or not left:
+            return
 
 
 def _first_rounds(block: Rounds, count: int) -> Rounds:

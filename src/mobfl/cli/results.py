@@ -52,9 +52,10 @@ def results(
     runs, broken = find_runs(folder)
     for line in broken:
         click.echo(line, err=True)
-    table = _table(Results(runs), where, sort, compare, target, sql)
+    came = Results(runs)
+    table = _table(came, where, sort, compare, target, sql)
     if tensorboard is not None:
-        kept = set(Results(runs).select(where)["run"].to_pylist())
+        kept = set(came.select(where)["run"].to_pylist())
         export_tensorboard((run for run in runs if run.name in kept), tensorboard)
     if columns is not None:
         table = _chosen(table.flatten(), [name.strip() for name in columns.split(",")])
@@ -102,7 +103,7 @@ def _print(table: "pa.Table", as_json: bool, everything: bool) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from mobfl.run_folder import plain
+    from mobfl.json_files import plain
 
     if as_json:
         click.echo(json.dumps(plain(table.to_pylist()), indent=2, default=_as_number))

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from mobfl.cli.options import (
     chosen_plan,
@@ -108,6 +109,13 @@ def _follow(
         print_following(console(), result)
 
 
+def _refuse(context: click.Context, option: str, *others: str) -> None:
+    """Options that would do nothing beside this one."""
+    given = [name for name in others if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+    if given:
+        raise InputError(f"{option} must come without --{given[0]}, got both")
+
+
 @click.command()
 @takes_scenario
 @click.option("--sumo", type=click.Path(path_type=Path), metavar="FILE.sumocfg", help="Your own SUMO configuration.")
@@ -120,7 +128,9 @@ def _follow(
 @click.option("--step", default=0.5, show_default=True, metavar="S", help="SUMO's step, at most 0.5 s.")
 @seed_option
 @click.option("--out", type=click.Path(path_type=Path), required=True, metavar="FILE", help="A .csv or .parquet file.")
+@click.pass_context
 def traffic(
+    context: click.Context,
     scenario: str,
     settings: tuple[str, ...],
     sumo: Path | None,
@@ -145,12 +155,15 @@ def traffic(
     road = load(scenario, settings)
     check_crossings_file(out)
     if day:
+        _refuse(context, "--day", "sumo", "section", "lanes", "signal", "duration", "warmup", "step")
         from mobfl.mobility.day import Day, day_crossings
 
         crossings = day_crossings(Day(road.road.length_m), seed)
         write_crossings(crossings, out)
         click.echo(f"{len(crossings)} crossings in {out}")
         return
+    if sumo is not None:
+        _refuse(context, "--sumo", "lanes", "signal")
     need("traffic from SUMO", "sumo", "libsumo")
     from mobfl.mobility.sumo import Signal, straight_road_crossings, sumo_crossings
 

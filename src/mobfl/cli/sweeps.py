@@ -1,5 +1,6 @@
 """`mobfl sweep`, `mobfl reproduce` and `mobfl report`."""
 
+import importlib.util
 import json
 import os
 import shlex
@@ -116,8 +117,8 @@ def reproduce(
     _need_experiments()
     from mobfl.sweep_file import joined, load_sweep
 
-    chosen = names or (("quick",) if quick else ("beams",))
     folder = _checked_folder(data)
+    chosen = names or (("quick",) if quick else _both_tasks(folder))
     wanted = joined([load_sweep(name, folder, generated=folder is None) for name in chosen])
     came = _run(wanted, _prepared(wanted), out, workers, ray, checkpoint_s)
     page = _write_page(out)
@@ -132,6 +133,18 @@ def report(folder: Path) -> None:
     """Write the page report.html of a sweep's FOLDER, finished or not, and its figures."""
     _need_experiments()
     click.echo(f"The report is {_write_page(folder)}.")
+
+
+def _both_tasks(data: Path | None) -> tuple[str, ...]:
+    """The paper's two, or only beams with the reason said."""
+    if importlib.util.find_spec("torch") is None:
+        reason = "they need the extra 'torch': pip install 'mobfl[torch]'"
+    elif data is not None and not (data / "argoverse1" / "train").is_dir():
+        reason = f"{data / 'argoverse1'} has no folder train"
+    else:
+        return "beams", "trajectories"
+    click.echo(f"trajectories are left out: {reason}", err=True)
+    return ("beams",)
 
 
 def _need_experiments() -> None:
@@ -158,7 +171,8 @@ def _prepared(wanted: "Sweep") -> list["Planned"]:
 def _run(
     wanted: "Sweep", runs: Sequence["Planned"], out: Path, workers: int | None, ray: str | None, checkpoint_s: float
 ) -> dict[str, "State"]:
-    from mobfl.sweep import ALL, run_sweep
+    from mobfl.sweep import run_sweep
+    from mobfl.sweep_pool import ALL
 
     count = ALL if workers is None and ray is not None else cores(workers)
     with _live_table(runs) as watch:
@@ -168,11 +182,11 @@ def _run(
 def _write_page(folder: Path) -> Path:
     from mobfl.report_page import write_report
     from mobfl.studies import read_studies
-    from mobfl.sweep import read_title
+    from mobfl.sweep_folder import read_sweep
 
     with _stages() as progress:
         command = shlex.join(["mobfl", *sys.argv[1:]])
-        return write_report(read_studies(folder), folder, read_title(folder), command, progress)
+        return write_report(read_studies(folder), folder, read_sweep(folder).title, command, progress)
 
 
 @contextmanager

@@ -115,8 +115,18 @@ def _build_job(asked: _Asked) -> "Job":
     plan = chosen_plan(asked.wanted, road, crossings)
     data, loss_scale = find_data(asked.data), road.training.loss_scale
     with working("preparing data") as progress:
-        task = build_task(asked.task, options, data, loss_scale, asked.backend, asked.device, progress)
+        task = build_task(
+            asked.task, options, data, loss_scale, asked.backend, asked.device, progress, cores(asked.workers)
+        )
+    _tell_damaged(getattr(task, "damaged", ()))
     return Job(task, road, plan, asked.seed, crossings, None if asked.trace is None else asked.trace.name)
+
+
+def _tell_damaged(sequences: Sequence[str]) -> None:
+    for sentence in sequences:
+        click.echo(sentence, err=True)
+    if sequences:
+        click.echo(f"{len(sequences)} damaged sequences are left out", err=True)
 
 
 def _check_wishes(asked: _Asked, goals: Goals, task: Any) -> None:

@@ -17,7 +17,7 @@ _RUSH_SD_S = 1.2 * 3600.0  # a rush hour's bell
 
 @dataclass(frozen=True)
 class Day:
-    """What a day is like; by default that of issue 7's target."""
+    """What a day is like."""
 
     length_m: float = 400.0
     quiet_per_s: float = 0.02

@@ -12,7 +12,7 @@ from mobfl.learning.task import Task
 from mobfl.scenario import Table
 from mobfl.wording import mistakes
 
-Build = Callable[[Any, Path | None, str, str, str, Callable[[int], None]], Task]
+Build = Callable[[Any, Path | None, str, str, str, Callable[[int], None], int], Task]
 
 
 def _beams() -> tuple[type[Table], Build]:
@@ -40,8 +40,12 @@ def build_task(
     backend: str = "auto",
     device: str = "cpu",
     progress: Callable[[int], None] = lambda _: None,
+    workers: int = 1,
 ) -> Task:
-    """The task of this name with its options, on these data or on generated ones."""
+    """The task of this name with its options, on these data or on generated ones.
+
+    With more than one worker, processes prepare what is not prepared yet: the caller's module must then be importable.
+    """
     if name not in _TASKS:
         raise InputError(f"TASK must be one of {', '.join(_TASKS)}, got {name!r}")
     kind, build = _TASKS[name]()
@@ -49,4 +53,4 @@ def build_task(
         chosen = kind.model_validate(dict(options))
     except ValidationError as error:
         raise InputError(f"--option {line}" for line in mistakes(error, kind.model_fields, {})) from None
-    return build(chosen, data, loss_scale, backend, device, progress)
+    return build(chosen, data, loss_scale, backend, device, progress, workers)

@@ -70,4 +70,4 @@ def _write(file: Path, *arrays: Array) -> None:
     with suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
         with replaced(file) as temporary, temporary.open("wb") as out:
-            np.savez_compressed(out, **dict(zip(_NAMES, arrays, strict=True)))  # type: ignore[arg-type]
+            np.savez_compressed(out, allow_pickle=False, **dict(zip(_NAMES, arrays, strict=True)))

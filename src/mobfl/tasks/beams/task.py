@@ -94,6 +94,7 @@ def beam_task(
     backend: str = "auto",
     device: str = "cpu",
     progress: Callable[[int], None] = lambda _: None,
+    workers: int = 1,  # noqa: ARG001
 ) -> BeamTask:
     """The task with these options, on Raymobtime's files if given."""
     if data is None:

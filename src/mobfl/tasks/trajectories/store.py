@@ -174,7 +174,8 @@ def _make_part(source: Source, place: Path, part: tuple[int, int]) -> tuple[int,
     counts = {f"count-{along}": [len(row[name]) for row in rows] for along, name in _COUNTED.items()}
     joined = {name: _stacked(name, rows) for name in _FIELDS}
     with replaced(file) as temporary, temporary.open("wb") as out:
-        np.savez(out, **joined, **counts, names=np.array(names, str), damaged=np.array(damaged, str))  # type: ignore[arg-type]
+        texts = {"names": np.array(names, str), "damaged": np.array(damaged, str)}
+        np.savez(out, allow_pickle=False, **joined, **counts, **texts)
     return part
 
 

@@ -84,6 +84,7 @@ class TrajectoryTask:
             "validation_samples": len(validation),
             "damaged_sequences": len(train.damaged) + len(validation.damaged),
         }
+        self.damaged = (*train.damaged, *validation.damaged)  # a sentence for each sequence that was left out
         self._own = threading.local()
 
     def initial_weights(self, seed: int) -> Weights:
@@ -147,6 +148,7 @@ def trajectory_task(
     backend: str = "auto",
     device: str = "cpu",
     progress: Callable[[int], None] = lambda _: None,
+    workers: int = 1,
 ) -> TrajectoryTask:
     """The task with these options, on Argoverse's files if given."""
     if backend not in ("auto", "torch"):
@@ -159,9 +161,6 @@ def trajectory_task(
     else:
         parts, record = argoverse_sources(data), {"data": data.name}
     record["fingerprint"] = " ".join(part.identity for part in parts)
-    done = [0, len(parts[0])]
-    stores = [
-        open_store(part, cache_folder(), progress=lambda made, before=before: progress(before + made))  # type: ignore[misc]
-        for part, before in zip(parts, done, strict=True)
-    ]
-    return TrajectoryTask(stores[0], stores[1], options.width, device, record)
+    train = open_store(parts[0], cache_folder(), workers, progress)
+    validation = open_store(parts[1], cache_folder(), workers, lambda made: progress(len(parts[0]) + made))
+    return TrajectoryTask(train, validation, options.width, device, record)

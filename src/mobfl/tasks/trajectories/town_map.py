@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from math import ceil, pi
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -187,8 +188,8 @@ def _reversed(poses: list[Pose]) -> list[Pose]:
     return [(x, y, heading + 180) for x, y, heading in reversed(poses)]
 
 
-def _path(start: Pose, end: Pose, **attributes: int) -> _Path:
-    return _Path(_curve(start, end, 0.0), _pieces(start, end), **attributes)  # type: ignore[arg-type]
+def _path(start: Pose, end: Pose, **attributes: Any) -> _Path:
+    return _Path(_curve(start, end, 0.0), _pieces(start, end), **attributes)
 
 
 def _pieces(start: Pose, end: Pose) -> int:
