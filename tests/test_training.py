@@ -131,7 +131,7 @@ def test_a_checkpoint_cut_in_half_resumes_to_the_same_bytes(
     whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dies_at: str
 ) -> None:
     """As kill -9 may cut it: files written before it are newer than the rest."""
-    from mobfl import run_folder
+    from mobfl import json_files, run_folder
 
     real, rows = run_folder.replaced, list[Row]()
 
@@ -142,6 +142,7 @@ def test_a_checkpoint_cut_in_half_resumes_to_the_same_bytes(
 
     with monkeypatch.context() as patched:
         patched.setattr(run_folder, "replaced", dying)
+        patched.setattr(json_files, "replaced", dying)
         with pytest.raises(Stop):
             train(job(), tmp_path / "run", checkpoint_s=0.0, progress=rows.append)
     train(job(), tmp_path / "run", resume=True)
