@@ -340,9 +340,12 @@ def test_ten_kills_leave_the_same_bytes(tmp_path: Path) -> None:
     same_bytes(tmp_path / "whole", tmp_path / "cut")
 
 
-def test_a_ray_cluster_gives_the_same_bytes(undisturbed: tuple[Killable, Path], tmp_path: Path) -> None:
+def test_a_ray_cluster_gives_the_same_bytes(
+    undisturbed: tuple[Killable, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ray = pytest.importorskip("ray")
     killable, whole = undisturbed
+    monkeypatch.setenv("RAY_worker_niceness", "0")  # else its workers starve on a busy machine
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, _temp_dir=None)
     try:
         address = ray.get_runtime_context().gcs_address
