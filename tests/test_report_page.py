@@ -12,8 +12,8 @@ from fake_task import CountingTask
 from mobfl import InputError, Job, Scenario, theory, train
 from mobfl.cli import cli
 from mobfl.report_page import write_report
-from mobfl.results import Run
 from mobfl.run_folder import read_run
+from mobfl.runs import Run
 from mobfl.studies import Labelled, read_studies, uploads_of
 from small_sweep import as_toml, small_block
 
