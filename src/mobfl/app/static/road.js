@@ -1,0 +1,1 @@
+export class RoadView { constructor(){} draw(){} }
