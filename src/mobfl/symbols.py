@@ -1,4 +1,4 @@
-"""The words for the values of a scenario: the letter of the paper, the unit, the meaning (docs/background/symbols.md)."""
+"""The words for the values of a scenario: the letter of the paper, the unit, the meaning."""
 
 from typing import NamedTuple
 

@@ -40,6 +40,9 @@ SLIDERS = {
 }
 
 
+_BOUNDS = ("gt", "ge", "lt", "le")
+
+
 def fields() -> list[dict[str, Any]]:
     """Every value of a scenario, in the order of its tables."""
     return [_field(key) for key in FIELDS]
@@ -74,7 +77,5 @@ def _rules(key: str) -> dict[str, float]:
     for part in [FIELDS[key], *get_args(FIELDS[key].annotation)]:
         for rule in getattr(part, "metadata", getattr(part, "__metadata__", ())):
             rules = [rule, *getattr(rule, "metadata", ())]
-            found |= {
-                name: getattr(each, name) for each in rules for name in ("gt", "ge", "lt", "le") if hasattr(each, name)
-            }
+            found |= {name: getattr(each, name) for each in rules for name in _BOUNDS if hasattr(each, name)}
     return found

@@ -12,7 +12,7 @@ _TICK_S = 0.1
 
 
 async def changes(folder: RunsFolder, background: Background, closing: Callable[[], bool]) -> AsyncIterator[str]:
-    """First all rows, then those that are new or different and the names of those that are gone; ends with the server."""
+    """First all rows, then those that are new or different and who is gone; it ends with the server."""
     known = dict[str, object]()
     first = True
     while not closing():

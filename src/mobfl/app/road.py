@@ -8,7 +8,7 @@ import numpy as np
 
 from mobfl.errors import InputError
 from mobfl.json_files import plain
-from mobfl.mobility.crossings import Crossings
+from mobfl.mobility.crossings import COLUMNS, Crossings
 from mobfl.mobility.poisson import poisson_crossings
 from mobfl.rounds import Order, Rounds, VehicleRows, simulate_rounds
 from mobfl.scenario import Scenario
@@ -49,10 +49,7 @@ class _Noted:
 
     def times_of(self, vehicles: Any) -> tuple[Any, Any]:
         """When these vehicles enter and leave; their numbers rise along the traffic."""
-        number, enter, leave = (
-            np.concatenate([getattr(block, name) for block in self.blocks])
-            for name in ("vehicle", "enter_s", "leave_s")
-        )
+        number, enter, leave = (np.concatenate([getattr(block, name) for block in self.blocks]) for name in COLUMNS)
         at = np.searchsorted(number, vehicles)
         return enter[at], leave[at]
 

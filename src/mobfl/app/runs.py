@@ -21,6 +21,11 @@ _MOST_POINTS = 1000  # of a curve: more than a screen has columns
 # What the runs of one figure must have in common: all but plan and seed.
 _SETTING = ("task", "scenario", "data", "trace")
 
+# What of a run's row the page shows.
+_KEPT = (
+    "task", "plan", "local_steps", "round_s", "objective", "seed", "reason", "rounds", "uploads", "virtual_s", "min_loss",
+)  # fmt: skip
+
 Row = dict[str, Any]
 
 
@@ -116,32 +121,17 @@ def _read_row(place: Path, name: str, entry: Entry | None) -> Row:
     except (InputError, KeyError, TypeError, AttributeError, ValueError) as error:
         status = read_status(place)
         known = isinstance(error, InputError) and status.status in ("waiting", "failed")
-        reason = status.reason or (
-            str(error) if isinstance(error, InputError) else f"its {RUN} is not a run's: {error!r}"
-        )
-        return _row(name, entry, status.status if known else "unreadable", reason=reason)
+        told = str(error) if isinstance(error, InputError) else f"its {RUN} is not a run's: {error!r}"
+        return _row(name, entry, status.status if known else "unreadable", reason=status.reason or told)
 
 
 def _told(run: Run, entry: Entry | None) -> Row:
-    kept = (
-        "task",
-        "plan",
-        "local_steps",
-        "round_s",
-        "objective",
-        "seed",
-        "reason",
-        "rounds",
-        "uploads",
-        "virtual_s",
-        "min_loss",
-    )
     row, kpis = run.row(), run.history.kpis
     return _row(
         run.name,
         entry,
         row["status"],
-        **{key: row[key] for key in kept},
+        **{key: row[key] for key in _KEPT},
         duration_s=run.scenario.training.duration_s,
         kpis={kpi: {"best": row[f"best_{kpi}"], "more_is_better": more} for kpi, more in kpis.items()},
         setting=_setting(run.description),
