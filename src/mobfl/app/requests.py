@@ -13,12 +13,15 @@ MOST_JSON_BYTES = 100_000
 
 
 async def read_body(request: Request, most_bytes: int) -> bytes:
-    """All of it, or 413 as soon as there is more than that."""
+    """All of it, or 413 as soon as it is known to be more than that."""
+    too_much = HTTPException(413, f"what is sent must be at most {most_bytes} bytes, got more")
+    if int(request.headers.get("content-length", 0)) > most_bytes:  # a number, or the server has refused it
+        raise too_much
     parts, size = list[bytes](), 0
     async for part in request.stream():
         size += len(part)
         if size > most_bytes:
-            raise HTTPException(413, f"what is sent must be at most {most_bytes} bytes, got more")
+            raise too_much
         parts.append(part)
     return b"".join(parts)
 

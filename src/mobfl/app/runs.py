@@ -12,6 +12,7 @@ import numpy as np
 
 from mobfl.analysis import best_until
 from mobfl.errors import InputError
+from mobfl.figures.canvas import column_label
 from mobfl.json_files import plain
 from mobfl.run_folder import ROUNDS, RUN, read_history, read_status
 from mobfl.runs import TABLES, Run, read_one, run_places
@@ -119,10 +120,11 @@ def _read_row(place: Path, name: str, entry: Entry | None) -> Row:
     try:
         return _told(read_one(place, name), entry)
     except (InputError, KeyError, TypeError, AttributeError, ValueError) as error:
-        status = read_status(place)
-        known = isinstance(error, InputError) and status.status in ("waiting", "failed")
-        told = str(error) if isinstance(error, InputError) else f"its {RUN} is not a run's: {error!r}"
-        return _row(name, entry, status.status if known else "unreadable", reason=status.reason or told)
+        before = read_status(place)  # it may have failed before there was anything else to tell
+        if before.status == "failed":
+            return _row(name, entry, "failed", reason=before.reason)
+        reason = str(error) if isinstance(error, InputError) else f"its {RUN} is not a run's: {error!r}"
+        return _row(name, entry, "unreadable", reason=reason)
 
 
 def _told(run: Run, entry: Entry | None) -> Row:
@@ -133,10 +135,14 @@ def _told(run: Run, entry: Entry | None) -> Row:
         row["status"],
         **{key: row[key] for key in _KEPT},
         duration_s=run.scenario.training.duration_s,
-        kpis={kpi: {"best": row[f"best_{kpi}"], "more_is_better": more} for kpi, more in kpis.items()},
+        kpis={kpi: _kpi(kpi, row[f"best_{kpi}"], more) for kpi, more in kpis.items()},
         setting=_setting(run.description),
         tables={table: run.description["scenario"][table] for table in TABLES},
     )
+
+
+def _kpi(kpi: str, best: float, more_is_better: bool) -> Row:
+    return {"label": column_label(kpi), "best": best, "more_is_better": more_is_better}
 
 
 def _row(name: str, entry: Entry | None, status: str, **values: Any) -> Row:

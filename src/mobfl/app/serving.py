@@ -40,6 +40,7 @@ def listen(host: str, port: int) -> socket.socket:
         bound = socket.socket(family, kind, protocol)
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(address)
+        bound.listen()  # whoever comes before the server has begun waits
     except socket.gaierror as error:
         raise InputError(f"--host must be a name or address of this computer, got {host!r}: {error.strerror}") from None
     except OSError as error:

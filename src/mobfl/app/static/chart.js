@@ -230,16 +230,17 @@ export function niceTop(value) {
 
 /** Grid, numbers and names of two axes. */
 export function drawAxes(pen, x, y, { xName, yName, colours, whole = false }) {
+  const bottom = Math.max(y.from, y.to);
   const number = (value) => String(Number(value.toPrecision(6))).replace("-", "−");
   for (const value of x.ticks(Math.max(3, Math.abs(x.to - x.from) / 80))) {
     pen.line([[x.at(value), y.from], [x.at(value), y.to]], { stroke: colours.line, width: 0.6 });
-    pen.text(number(value), x.at(value), y.from + 15, { fill: colours.soft, align: "center" });
+    pen.text(number(value), x.at(value), bottom + 15, { fill: colours.soft, align: "center" });
   }
   for (const value of y.ticks(Math.max(3, Math.abs(y.to - y.from) / 45))) {
     if (whole && !Number.isInteger(value)) continue;
     pen.line([[x.from, y.at(value)], [x.to, y.at(value)]], { stroke: colours.line, width: 0.6 });
     pen.text(number(value), x.from - 6, y.at(value), { fill: colours.soft, align: "right", baseline: "middle" });
   }
-  pen.text(xName, (x.from + x.to) / 2, y.from + 33, { fill: colours.text, align: "center", size: 13 });
+  pen.text(xName, (x.from + x.to) / 2, bottom + 33, { fill: colours.text, align: "center", size: 13 });
   pen.text(yName, x.from - 44, (y.from + y.to) / 2, { fill: colours.text, align: "center", size: 13, turn: -Math.PI / 2 });
 }

@@ -65,7 +65,8 @@ function control(state, field) {
 
 function nameOf({ key, letter, meaning }) {
   const label = element("label", { htmlFor: `field-${key}`, title: key }, meaning);
-  if (letter) label.append(" ", element("i", {}, letter));
+  const [symbol, below] = letter.split("_");
+  if (symbol) label.append(" ", element("i", {}, symbol, ...(below ? [element("sub", {}, below)] : [])));
   return label;
 }
 

@@ -92,6 +92,7 @@ export class PlanView {
 
   #showFigures() {
     const { road, best } = this;
+    byId("pictures").hidden = !this.road || Boolean(this.told?.lines.length);
     for (const figure of Object.values(this.figures)) figure.draw = () => {};
     if (best) {
       this.reach = extent(road, best);

@@ -18,7 +18,7 @@ const AHEAD = 60; // rounds that are known before they are needed
 const FLASH = 0.08; // of a round: how long a failure is shown
 
 export class RoadView {
-  constructor(state, plan, { most_rounds }) {
+  constructor(state, plan, { most_rounds, most_upload_bytes }) {
     Object.assign(this, { state, plan, mostRounds: most_rounds, chosen: null, playing: false });
     this.figures = [
       new Figure(byId("section"), (...given) => this.#drawSection(...given)),
@@ -31,7 +31,7 @@ export class RoadView {
       this.chosen = null;
       this.begin();
     });
-    new TraceView(state);
+    new TraceView(state, most_upload_bytes);
     this.#begin();
   }
 
@@ -47,7 +47,7 @@ export class RoadView {
     const best = this.plan.best;
     const wanted = this.chosen ?? (best ? [best.local_steps, best.round_s] : null);
     const fields = [byId("road-h"), byId("road-t")];
-    if (!this.chosen) fields.forEach((field, i) => (field.value = wanted ? Number(wanted[i].toPrecision(8)) : ""));
+    if (!this.chosen) fields.forEach((field, i) => (field.value = wanted ? Number(wanted[i].toPrecision(6)) : ""));
     [this.local_steps, this.round_s] = wanted ?? [0, 0];
     say(byId("road-says"), wanted ? [] : ["There is no plan for this road: see Plan, or give H and T."]);
     this.#showCounters();

@@ -112,7 +112,7 @@ function drawBorder(pen, road, t, h, { steps }, colours) {
   const border = [[t.at(minDelay(road, 1)), h.at(1)], [t.at(minDelay(road, steps)), h.at(steps)]];
   pen.area([...border, [t.from, h.at(steps)], [t.from, h.at(1)]], colours.note);
   pen.line(border, { stroke: colours.text, width: 1.6, dash: [6, 4] });
-  pen.text("T too short for H steps", t.from + 10, h.to + 18, { fill: colours.text, size: 12 });
+  pen.text("T too short for H steps", t.from + 10, h.to + 18, { fill: colours.text, size: 12, halo: colours.note });
 }
 
 function drawScale(pen, width, height, most, symbol, colours) {
@@ -145,13 +145,17 @@ export function drawCurves({ road, best, reach, compared, asked, symbol }) {
   const seen = forPictures(road);
   return (pen, width, height, colours) => {
     const t = new Axis(0, reach.round_s, BOX.left, width - 20);
-    const g = new Axis(0, niceTop(1.12 * best.objective), height - BOX.bottom, 30);
-    drawAxes(pen, t, g, { xName: "round length T (s)", yName: `${symbol} (1/s)`, colours });
     const shown = asked && !compared.includes(asked.local_steps) ? [...compared, asked.local_steps] : compared;
+    const legend = legendPlaces(shown, t);
+    const g = new Axis(0, niceTop(1.12 * best.objective), height - BOX.bottom, legend.at(-1).y + 16);
+    drawAxes(pen, t, g, { xName: "round length T (s)", yName: `${symbol} (1/s)`, colours });
     pen.within(t.from, g.to - 2, t.to - t.from, g.from - g.to + 4, () => {
       for (const [i, h] of shown.entries()) pen.line(curve(road, seen, h, t, g), strokeOf(h, i, best));
     });
-    drawLegend(pen, shown, best, t.from, colours);
+    for (const [i, { h, text, x, y }] of legend.entries()) {
+      pen.line([[x, y], [x + 24, y]], strokeOf(h, i, best));
+      pen.text(text, x + 28, y, { fill: colours.text, baseline: "middle" });
+    }
     pen.circle(t.at(best.round_s), g.at(best.objective), 5, { fill: colours.text });
     if (asked) drawMark(pen, t.at(asked.round_s), g.at(asked.objective), colours);
   };
@@ -175,12 +179,15 @@ function curve(road, seen, h, t, g) {
   return points;
 }
 
-function drawLegend(pen, steps, best, left, colours) {
-  let x = left + 4;
-  steps.forEach((h, i) => {
-    pen.line([[x, 14], [x + 24, 14]], strokeOf(h, i, best));
+/** From left to right, in as many lines as it takes. */
+function legendPlaces(steps, { from, to }) {
+  let [x, y] = [from + 4, 14];
+  return steps.map((h) => {
     const text = `H = ${h}`;
-    pen.text(text, x + 28, 14, { fill: colours.text, baseline: "middle" });
-    x += 38 + 7.2 * text.length;
+    const wide = 38 + 7.2 * text.length;
+    if (x + wide > to && x > from + 4) [x, y] = [from + 4, y + 17];
+    const place = { h, text, x, y };
+    x += wide;
+    return place;
   });
 }

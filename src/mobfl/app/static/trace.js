@@ -4,8 +4,8 @@ import { Axis, Figure, drawAxes, niceTop } from "./chart.js";
 import { ask, brief, byId, element, linesOf, percent, say, seconds } from "./page.js";
 
 export class TraceView {
-  constructor(state) {
-    this.state = state;
+  constructor(state, mostBytes) {
+    Object.assign(this, { state, mostBytes });
     byId("trace").addEventListener("submit", (event) => {
       event.preventDefault();
       this.#compare();
@@ -15,6 +15,7 @@ export class TraceView {
   async #compare() {
     const [file] = byId("trace-file").files;
     if (!file) return say(byId("trace-says"), ["Choose a file first."]);
+    if (file.size > this.mostBytes) return say(byId("trace-says"), [`A trace must be at most ${this.mostBytes} bytes, got ${file.size}.`]);
     byId("trace-go").disabled = true;
     byId("trace-result").replaceChildren();
     say(byId("trace-says"), [`Reading ${file.name} …`], false);
