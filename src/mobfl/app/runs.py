@@ -24,7 +24,8 @@ _SETTING = ("task", "scenario", "data", "trace")
 
 # What of a run's row the page shows.
 _KEPT = (
-    "task", "plan", "local_steps", "round_s", "objective", "seed", "reason", "rounds", "uploads", "virtual_s", "min_loss",
+    "task", "plan", "local_steps", "round_s", "objective", "seed", "reason", "rounds", "uploads", "virtual_s",
+    "min_loss",
 )  # fmt: skip
 
 Row = dict[str, Any]
