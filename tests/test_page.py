@@ -79,6 +79,10 @@ def settled(page: Any) -> None:
     page.wait_for_selector("#results[data-settled=true]")
 
 
+def wait_for_text(page: Any, selector: str, text: str) -> None:
+    page.locator(selector, has_text=text).first.wait_for()
+
+
 def shown_plan(page: Any) -> tuple[str, ...]:
     return tuple(page.inner_text(f"#best-{name}") for name in ("h", "t", "g", "uploads", "valid"))
 
@@ -220,11 +224,11 @@ def test_roads_that_cannot_be_planned_say_why(visit: Open) -> None:
     assert shown_plan(page) == ("–",) * 5
     for text, sentence in (("-5", "road.length_m must be > 0, got -5"), ("", "road.length_m must be a number")):
         page.fill('[id="field-road.length_m"]', text)
-        until(page, f"document.querySelector('#plan-says').innerText.includes({json.dumps(sentence)})")
+        wait_for_text(page, "#plan-says", sentence)
         assert page.get_attribute('[id="field-road.length_m"]', "aria-invalid") == "true"
     page.fill('[id="field-road.length_m"]', "400")
     page.fill('[id="field-compute.min_step_s"]', "0.00001")  # so many steps that only the server answers, with a no
-    until(page, "document.querySelector('#plan-says').innerText.includes('at most 1000000 steps')")
+    wait_for_text(page, "#plan-says", "at most 1000000 steps")
     page.fill('[id="field-compute.min_step_s"]', "0.0005")  # and so many that it answers with a plan
     settled(page)
     road = load_scenario("paper").with_values({"compute.min_step_s": 0.0005})
@@ -257,9 +261,9 @@ def test_a_click_tells_what_that_plan_would_give(visit: Open) -> None:
     assert f"{100 * valid:.1f} % of the rounds valid" in says
     page.fill("#ask-h", "89")
     page.fill("#ask-t", "5")
-    assert page.inner_text("#asked-says").startswith("No upload: 89 steps take at least 19.8 s")
+    wait_for_text(page, "#asked-says", "No upload: 89 steps take at least 19.8 s")
     page.fill("#ask-h", "200")
-    assert "longer than any vehicle stays" in page.inner_text("#asked-says")
+    wait_for_text(page, "#asked-says", "longer than any vehicle stays")
 
 
 def test_the_address_holds_all_of_it(visit: Open) -> None:
@@ -334,7 +338,7 @@ def test_the_counters_come_to_the_expectation_as_the_road_plays(visit: Open) -> 
     page.fill("#road-h", "60")
     page.fill("#road-t", "20")
     expected = theory.expected_uploads(load_scenario("paper").with_values({"traffic.arrivals_per_s": 0.3}), 60, 20.0)
-    until(page, f"document.querySelector('#road-expected').innerText === '{expected:.4g}'")
+    wait_for_text(page, "#road-expected", f"{expected:.4g}")
 
 
 def test_a_road_without_a_plan_or_with_too_many_vehicles_says_so(visit: Open) -> None:
@@ -361,7 +365,7 @@ def test_traces_good_and_broken(visit: Open, tmp_path: Path) -> None:
     assert page.locator("#trace-result canvas").count() == 2
     page.set_input_files("#trace-file", broken)
     page.click("#trace-go")
-    until(page, "document.querySelector('#trace-says').innerText.includes('line 2')")
+    wait_for_text(page, "#trace-says", "line 2")
     assert f"{MARKUP}.csv, line 2: there must be a number in leave_s, got '{MARKUP}'" in page.inner_text("#trace-says")
     assert page.locator("#trace-result *").count() == 0
     assert page.locator("img").count() == 0
@@ -425,17 +429,17 @@ def test_a_run_is_watched_while_it_trains(visit: Open, runs: Path) -> None:
     training.start()
     row = page.locator("#runs-table tbody tr", has_text="live")
     seen = list[str]()
-    until(page, "[...document.querySelectorAll('#runs-table tbody tr')].some(row => row.innerText.includes('running'))")
+    wait_for_text(page, "#runs-table tbody tr", "running")
     while training.is_alive():
         seen.append(row.locator("td.text").last.inner_text())
         page.wait_for_timeout(300)
     training.join()
-    until(page, "[...document.querySelectorAll('#runs-table tbody tr')].every(row => row.innerText.includes('done'))")
+    wait_for_text(page, "#runs-count", "5 done")
     shares = [int(text.split()[1]) for text in seen if text.startswith("running")]
     assert shares == sorted(shares)
     assert len(set(shares)) > 1
     row.locator("input").check()
-    until(page, "document.querySelector('#overlay-legend').innerText.includes('live')")
+    wait_for_text(page, "#overlay-legend", "live")
 
 
 # ---- everybody --------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ async def changes(folder: RunsFolder, background: Background, closing: Callable[
         rows = [each.row for name, each in seen.items() if name not in known or known[name] != each.stamp]
         gone = [name for name in known if name not in seen]
         # A line that says nothing keeps the connection, and notices when nobody is there any more.
-        yield _event({"rows": rows, "gone": gone}) if rows or gone or first else ": nothing new\n\n"
+        yield _event({"rows": rows, "gone": gone, "all": first}) if rows or gone or first else ": nothing new\n\n"
         known, first = dict(stamps), False
         for _ in range(round(_EVERY_S / _TICK_S)):
             if not closing():

@@ -62,6 +62,7 @@ class _Answers:
     def __init__(self, runs: RunsFolder | None, closing: Callable[[], bool]) -> None:
         self._runs, self._closing = runs, closing
         self._background = Background()
+        self._watching = Background()  # a folder that takes long to look through keeps nobody else waiting
         self._streams = 0
 
     async def start(self, _: Request) -> Response:
@@ -104,7 +105,7 @@ class _Answers:
     async def live(self, _: Request) -> Response:
         if self._streams >= _MOST_STREAMS:
             raise HTTPException(503, f"at most {_MOST_STREAMS} pages may watch runs at once")
-        events = changes(self._folder(), self._background, self._closing)
+        events = changes(self._folder(), self._watching, self._closing)
         return StreamingResponse(self._counted(events), media_type="text/event-stream")
 
     async def _counted(self, events: Any) -> Any:

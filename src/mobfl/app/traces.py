@@ -57,6 +57,7 @@ def _rounds(scenario: Scenario, crossings: Crossings, title: str, h: int, t: flo
     return {
         "title": title,
         **came.to_dict(),
+        "warning": came.warning and came.warning.partition(";")[0],  # the rest is advice that is followed here
         "histogram": (came.histogram / came.rounds).tolist(),
         "poisson": promised.tolist(),
     }

@@ -81,8 +81,8 @@ addEventListener("resize", redraw);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 byId("copy-link").addEventListener("click", async () => {
   writeAddress();
-  await navigator.clipboard.writeText(location.href);
-  byId("copied").textContent = "copied";
+  const copied = await navigator.clipboard?.writeText(location.href).then(() => true, () => false);
+  byId("copied").textContent = copied ? "copied" : "copy it from the address bar: the browser does not let us";
 });
 
 // For tests and benchmarks: how often the plan was drawn.

@@ -7,7 +7,7 @@ export function element(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
-    else if (name in made && name !== "list") made[name] = value;
+    else if (name in made) made[name] = value;
     else made.setAttribute(name, value);
   }
   made.append(...children);
@@ -16,14 +16,14 @@ export function element(tag, attributes = {}, ...children) {
 
 /** The server's answer; what it refuses is thrown with its sentences as `lines`. */
 export async function ask(path, options = {}) {
-  let response;
+  let [response, answer] = [null, null];
   try {
     response = await fetch(path, options);
+    answer = await response.json();
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw refusal(["the server does not answer: is mobfl app still running?"]);
   }
-  const answer = await response.json().catch(() => ({ errors: [`the server answered ${response.status}`] }));
   if (!response.ok) throw refusal(answer.errors);
   return answer;
 }

@@ -21,9 +21,16 @@ export class PlanView {
 
   changed() {
     this.told = null;
+    byId("results").dataset.settled = false;
     this.draw();
     this.settle();
     this.onChange();
+  }
+
+  /** The server's plan once it has answered; null if there is none. */
+  async settled() {
+    while (!this.told && !this.state.mistake()) await new Promise((done) => setTimeout(done, 30));
+    return this.told?.best?.local_steps ? this.told.best : null;
   }
 
   /** Looks at another H and T, or at none. */

@@ -19,33 +19,46 @@ const FLASH = 0.08; // of a round: how long a failure is shown
 
 export class RoadView {
   constructor(state, plan, { most_rounds, most_upload_bytes }) {
-    Object.assign(this, { state, plan, mostRounds: most_rounds, chosen: null, playing: false });
+    Object.assign(this, { state, plan, mostRounds: most_rounds, chosen: null, playing: false, stale: true });
+    this.#forget();
     this.figures = [
       new Figure(byId("section"), (...given) => this.#drawSection(...given)),
       new Figure(byId("convergence"), (...given) => this.#drawConvergence(...given)),
     ];
     byId("stages").replaceChildren(...legend());
-    this.begin = whenAtRest(() => this.#begin(), 200);
+    this.beginSoon = whenAtRest(() => this.#begin(), 200);
     this.#listen();
     state.watch(() => {
       this.chosen = null;
-      this.begin();
+      if (byId("road").hidden) this.stale = true;
+      else this.beginSoon();
     });
     new TraceView(state, most_upload_bytes);
-    this.#begin();
   }
 
   draw() {
+    if (this.stale) this.#begin();
     for (const figure of this.figures) figure.show();
   }
 
   // ---- time -----------------------------------------------------------------------------------------
 
+  #forget() {
+    Object.assign(this, { now_s: 0, rounds: [], vehicles: [], known: 0, asking: null, expected: null, means: [], uploads: 0, empty: 0, done: 0, round_s: 0 });
+  }
+
+  #begin() {
+    this.stale = false;
+    this.begun = this.#beginWithPlan();
+  }
+
   /** From the first round on, with the plan that was chosen or the best one. */
-  async #begin() {
-    Object.assign(this, { now_s: 0, rounds: [], vehicles: [], known: 0, asking: null, expected: null, means: [], uploads: 0, empty: 0, done: 0 });
-    const best = this.plan.best;
-    const wanted = this.chosen ?? (best ? [best.local_steps, best.round_s] : null);
+  async #beginWithPlan() {
+    const beginning = (this.beginning = {});
+    const best = this.chosen ? null : await this.plan.settled();
+    if (this.beginning !== beginning) return;
+    this.#forget();
+    const wanted = this.chosen ?? (best && [best.local_steps, best.round_s]);
     const fields = [byId("road-h"), byId("road-t")];
     if (!this.chosen) fields.forEach((field, i) => (field.value = wanted ? Number(wanted[i].toPrecision(6)) : ""));
     [this.local_steps, this.round_s] = wanted ?? [0, 0];
@@ -125,6 +138,7 @@ export class RoadView {
 
   async #nextRound() {
     this.#pause();
+    await this.begun;
     if (this.round_s <= 0) return;
     if (this.done >= this.known) await this.#fetch();
     this.#advanceTo((this.done + 1) * this.round_s);
@@ -142,7 +156,7 @@ export class RoadView {
       byId(id).addEventListener("input", () => {
         const [h, t] = [byId("road-h").valueAsNumber, byId("road-t").valueAsNumber];
         this.chosen = h > 0 && t > 0 ? [h, t] : this.chosen;
-        this.begin();
+        this.beginSoon();
       });
     }
     document.addEventListener("visibilitychange", () => document.hidden && this.#pause());

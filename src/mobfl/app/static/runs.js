@@ -33,26 +33,38 @@ export class RunsView {
     this.plans = new PlansFigure((run) => this.toggle(run));
     this.draw = oncePerFrame(() => this.#draw());
     this.#listen();
-    this.#follow();
+    this.#followWhileSeen();
+    addEventListener("hashchange", () => this.#followWhileSeen());
+    document.addEventListener("visibilitychange", () => this.#followWhileSeen());
   }
 
   draw() {}
 
   // ---- what comes in --------------------------------------------------------------------------------
 
+  /** A browser keeps few connections to one server: those that nobody looks at are given back. */
+  #followWhileSeen() {
+    const seen = !document.hidden && !byId("runs").hidden;
+    if (seen && !this.events) this.events = this.#follow();
+    if (!seen) this.events?.close();
+    if (!seen) this.events = null;
+  }
+
   #follow() {
     const events = new EventSource("/api/live");
     const live = byId("runs-live");
     events.addEventListener("message", ({ data }) => {
-      const { rows, gone } = JSON.parse(data);
       live.textContent = "live";
-      this.#take(rows, gone);
+      this.#take(JSON.parse(data));
     });
     events.addEventListener("error", () => (live.textContent = "the server does not answer; trying again"));
+    return events;
   }
 
-  #take(rows, gone) {
+  /** Rows that are new or have changed, names that are gone; the first of a connection has all. */
+  #take({ rows, gone, all }) {
     const first = this.rows.size === 0;
+    if (all) this.rows.clear();
     for (const name of gone) this.rows.delete(name);
     for (const row of rows) this.rows.set(row.run, row);
     this.chosen = this.chosen.filter((name) => this.rows.has(name));

@@ -5,7 +5,8 @@ import { ask, brief, byId, element, linesOf, percent, say, seconds } from "./pag
 
 export class TraceView {
   constructor(state, mostBytes) {
-    Object.assign(this, { state, mostBytes });
+    Object.assign(this, { state, mostBytes, figures: [] });
+    addEventListener("resize", () => this.#draw());
     byId("trace").addEventListener("submit", (event) => {
       event.preventDefault();
       this.#compare();
@@ -36,10 +37,14 @@ export class TraceView {
       ...came.simulations.map(({ warning }) => warning).filter(Boolean).slice(0, 1),
     ], came.plan.reason !== null);
     if (came.plan.reason) return;
-    const figures = came.simulations.map(histogram);
-    byId("trace-result").replaceChildren(table(came), ...figures.map(({ box }) => box));
-    for (const { figure } of figures) figure.show();
-    addEventListener("resize", () => figures.forEach(({ figure }) => figure.show()));
+    const histograms = came.simulations.map(histogram);
+    byId("trace-result").replaceChildren(table(came), ...histograms.map(({ box }) => box));
+    this.figures = histograms.map(({ figure }) => figure);
+    this.#draw();
+  }
+
+  #draw() {
+    for (const figure of this.figures) figure.show();
   }
 }
 
@@ -56,7 +61,7 @@ function table({ plan, simulations }) {
   return element("div", { className: "wide", tabIndex: 0, role: "region", "aria-label": "both plans" },
     element("table", {},
       element("thead", {}, element("tr", {}, ...header.map((name) => element("th", { scope: "col" }, name)))),
-      element("tbody", {}, ...rows.map((row) => element("tr", {}, ...row.map((cell) => element("td", {}, String(cell)))))),
+      element("tbody", {}, ...rows.map((row) => element("tr", {}, ...row.map((cell, i) => element("td", { className: i ? "" : "text" }, String(cell)))))),
     ));
 }
 
