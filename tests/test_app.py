@@ -106,7 +106,7 @@ def test_an_infeasible_road_says_why(page: PageServer) -> None:
         ({"road": {"lenght_m": 5}}, "road.lenght_m is not a known key, did you mean road.length_m?"),
         ({"road": 5}, "road must be a table, got 5"),
         ({"traffic": {"speed_mps": True}}, "traffic.speed_mps must be a number, got True"),
-        ({"compute": {"min_step_s": 1e-6}}, "at most 1000000 steps fit into a stay"),
+        ({"compute": {"min_step_s": 1e-6}}, "at most 200000 steps fit into a stay"),
     ],
 )
 def test_wrong_scenarios_are_told_in_our_sentences(page: PageServer, tables: Any, sentence: str) -> None:
@@ -187,7 +187,11 @@ def test_the_expectation_comes_with_the_first_rounds_and_holds_the_simulated_mea
         ({"count": 201}, "count must be a whole number from 1 to 200, got 201"),
         ({"first": 20_000}, "first must be a whole number from 0 to 19995, got 20000"),
         ({"tables": {"traffic": {"arrivals_per_s": 1e6}}}, "a round must have at most 400 vehicles"),
-        ({"tables": {"traffic": {"arrivals_per_s": 1e6, "participation": 1e-6}}}, "at most 2000000 vehicles"),
+        ({"tables": {"traffic": {"arrivals_per_s": 1e5, "participation": 1e-4}}}, "at most 2000000 vehicles"),
+        (
+            {"tables": {"traffic": {"participation": 1e-9}}},
+            "traffic.participation must be >= 0.0001 to be drawn, got 1e-09",
+        ),
         ({"tables": None}, "a scenario must be a mapping of tables, got None"),
     ],
 )

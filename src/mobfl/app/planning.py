@@ -4,11 +4,12 @@ from typing import Any
 
 from mobfl import theory
 from mobfl.errors import InputError
+from mobfl.json_files import plain
 from mobfl.planner import plan
 from mobfl.scenario import Scenario, load_scenario, packaged_scenarios
 
-# Beyond this a plan takes seconds.
-MOST_STEPS = 1_000_000
+# Beyond this a plan may take many seconds where speeds spread.
+MOST_STEPS = 200_000
 
 
 def presets() -> dict[str, dict[str, Any]]:
@@ -22,11 +23,11 @@ def presets() -> dict[str, dict[str, Any]]:
     }
 
 
-def planned(tables: Any) -> dict[str, Any]:
+def planned(tables: Any) -> Any:
     scenario = scenario_from(tables)
     best = plan(scenario)
     visits = None if best.reason else theory.contributing_visit_prob(scenario, *best.numbers[:2])
-    return {"plan": best.to_dict(), "contributing_visit_prob": visits, "toml": scenario.to_toml()}
+    return plain({"plan": best.to_dict(), "contributing_visit_prob": visits, "toml": scenario.to_toml()})
 
 
 def scenario_from(tables: Any) -> Scenario:

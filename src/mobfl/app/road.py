@@ -19,6 +19,7 @@ MOST_ROUNDS = 20_000  # from the start of the simulation
 MOST_AT_ONCE = 200
 _MOST_PRESENT = 400  # vehicles in a round that can still be told apart
 _MOST_VEHICLES = 2_000_000
+_LEAST_SHARE = 1e-4  # who waits for one vehicle in a million draws a million
 _ROUNDS_PER_ORDER = 256  # so that memory does not grow with how far the simulation is
 _PILOT_ROUNDS = 4000
 
@@ -98,7 +99,9 @@ def expectation(scenario: Scenario, local_steps: int, round_s: float, seed: int)
 
 def _check_size(scenario: Scenario, round_s: float, rounds: int) -> None:
     """Raises where a browser could not draw, or we not wait for, what is asked."""
-    road = Conditions.of(scenario)
+    road, share = Conditions.of(scenario), scenario.traffic.participation
+    if share < _LEAST_SHARE:
+        raise InputError(f"traffic.participation must be >= {_LEAST_SHARE:g} to be drawn, got {share:g}")
     present = float(road.arrivals_per_s * (round_s + road.dwell.longest))
     if present > _MOST_PRESENT:
         raise InputError(

@@ -244,3 +244,15 @@ export function drawAxes(pen, x, y, { xName, yName, colours, whole = false }) {
   pen.text(xName, (x.from + x.to) / 2, bottom + 33, { fill: colours.text, align: "center", size: 13 });
   pen.text(yName, x.from - 44, (y.from + y.to) / 2, { fill: colours.text, align: "center", size: 13, turn: -Math.PI / 2 });
 }
+
+/** Where the entries of a legend stand: from left to right with room for a sign each, in as many lines as it takes. */
+export function legendPlaces(texts, from, to) {
+  let [x, y] = [from + 4, 14];
+  return texts.map((text) => {
+    const wide = 38 + 7.2 * text.length;
+    if (x + wide > to && x > from + 4) [x, y] = [from + 4, y + 17];
+    const place = { text, x, y };
+    x += wide;
+    return place;
+  });
+}

@@ -54,7 +54,7 @@ function read() {
 
 async function show() {
   const name = viewInAddress();
-  for (const view of VIEWS) byId(view).hidden = view !== name;
+  for (const view of VIEWS) byId(`view-${view}`).hidden = view !== name;
   for (const link of byId("views").children) {
     const chosen = link.getAttribute("href").slice(1).split("?")[0] === name;
     if (chosen) link.setAttribute("aria-current", "page");

@@ -1,10 +1,11 @@
 // The paper's Fig. 3, to be touched: what runs reached over T, a sign per H, with g(H, ·) behind.
 
-import { Axis, DASHES, Figure, SERIES, drawAxes, niceTop } from "./chart.js";
+import { Axis, DASHES, Figure, SERIES, drawAxes, legendPlaces, niceTop } from "./chart.js";
 import { brief, byId, element, seconds } from "./page.js";
 import { reachOf } from "./runs.js";
 import { conditions, forPictures, minDelay, promise } from "./theory.js";
 
+const MARGIN = 62; // left and right, in pixels
 const NEAR = 18; // pixels at which a point is meant
 const SIGNS = [
   (x, y) => circle(x, y, 5),
@@ -59,10 +60,10 @@ export class PlansFigure {
   }
 
   #axes(width, height) {
-    const x = new Axis(0, niceTop(1.05 * Math.max(...this.points.map(({ t }) => t), 1)), 62, width - 62);
+    const x = new Axis(0, niceTop(1.05 * Math.max(...this.points.map(({ t }) => t), 1)), MARGIN, width - MARGIN);
     const [low, high] = reachOf(this.points.map(({ value }) => value));
     const lessIsBetter = this.column === "loss" || this.rowsShown[0]?.kpis?.[this.column]?.more_is_better === false;
-    const [bottom, top] = [height - 44, 34];
+    const [bottom, top] = [height - 44, this.#legend(width).at(-1).y + 18];
     return [x, lessIsBetter ? new Axis(high, low, bottom, top) : new Axis(low, high, bottom, top)];
   }
 
@@ -75,7 +76,10 @@ export class PlansFigure {
     drawAxes(pen, x, axisUpwards(y), { xName: "round length T (s)", yName: `${this.label}, best`, colours });
     this.#drawBehind(pen, x, y, colours);
     for (const point of this.points) this.#drawPoint(pen, x, y, point, colours);
-    this.#drawLegend(pen, colours, width);
+    for (const [i, { text, x: left, y: middle }] of this.#legend(width).entries()) {
+      pen.area(SIGNS[i % SIGNS.length](left + 12, middle), SERIES[i % SERIES.length]);
+      pen.text(text, left + 24, middle, { fill: colours.text, baseline: "middle" });
+    }
   }
 
   /** g(H, ·) on an axis of its own, at the right. */
@@ -101,14 +105,8 @@ export class PlansFigure {
     if (row.run === this.near?.row.run) pen.circle(x.at(t), y.at(value), 10, { stroke: colours.text, width: 2 });
   }
 
-  #drawLegend(pen, colours, width) {
-    let at = 66;
-    for (const [i, h] of this.steps.entries()) {
-      if (at > width - 110) return pen.text("…", at, 18, { fill: colours.text });
-      pen.area(SIGNS[i % SIGNS.length](at, 14), SERIES[i % SERIES.length]);
-      pen.text(`H = ${h}`, at + 10, 18, { fill: colours.text });
-      at += 32 + 7.5 * `H = ${h}`.length;
-    }
+  #legend(width) {
+    return legendPlaces(this.steps.map((h) => `H = ${h}`), MARGIN, width - MARGIN);
   }
 
   #point(event) {

@@ -10,7 +10,7 @@ const STAGES = {
   train: { colour: "#e69f00", sign: "H", meaning: "trains" },
   upload: { colour: "#0072b2", sign: "↑", meaning: "uploads" },
   done: { colour: "#009e73", sign: "✓", meaning: "has uploaded" },
-  failed: { colour: "#d55e00", sign: "×", meaning: "was too late" },
+  failed: { colour: "#d55e00", sign: "×", meaning: "was too late", edge: 3 },
 };
 const LANES = 3;
 const AT_ONCE = 100; // rounds per question
@@ -30,7 +30,7 @@ export class RoadView {
     this.#listen();
     state.watch(() => {
       this.chosen = null;
-      if (byId("road").hidden) this.stale = true;
+      if (byId("view-road").hidden) this.stale = true;
       else this.beginSoon();
     });
     new TraceView(state, most_upload_bytes);
@@ -76,6 +76,7 @@ export class RoadView {
     const count = Math.min(AT_ONCE, this.mostRounds - first);
     if (this.asking || count <= 0) return;
     const asking = (this.asking = {});
+    const slow = setTimeout(() => say(byId("road-says"), ["Simulating … the first time this takes a while, kernels are compiled."], false), 1000);
     const asked = { tables: this.state.tables(), local_steps: this.local_steps, round_s: this.round_s, seed: byId("road-seed").valueAsNumber || 0, first, count };
     try {
       const came = await post("/api/road", asked);
@@ -83,12 +84,15 @@ export class RoadView {
       this.rounds.push(...came.rounds);
       for (const row of came.vehicles) (this.vehicles[row.round] ??= []).push(row);
       this.known = first + count;
+      if (first === 0) say(byId("road-says"), []);
       if (first === 0) this.expected = { uploads: came.expected_uploads, reach: came.reach };
       this.#showCounters();
     } catch (error) {
       if (this.asking !== asking) return;
       this.#pause();
       say(byId("road-says"), linesOf(error));
+    } finally {
+      clearTimeout(slow);
     }
     this.asking = null;
   }
@@ -160,7 +164,7 @@ export class RoadView {
       });
     }
     document.addEventListener("visibilitychange", () => document.hidden && this.#pause());
-    addEventListener("hashchange", () => byId("road").hidden && this.#pause());
+    addEventListener("hashchange", () => byId("view-road").hidden && this.#pause());
   }
 
   // ---- what is seen ---------------------------------------------------------------------------------
@@ -191,7 +195,7 @@ export class RoadView {
     if (this.round_s > 0) this.#drawClock(pen, 34, 34, colours);
     const lane = (row) => top + ((bottom - top) * ((row.vehicle % LANES) + 0.5)) / LANES;
     for (const [row, stage] of this.#shown()) {
-      drawVehicle(pen, x.at((this.now_s - row.enter_s) / (row.leave_s - row.enter_s)), lane(row), STAGES[stage]);
+      drawVehicle(pen, x.at((this.now_s - row.enter_s) / (row.leave_s - row.enter_s)), lane(row), STAGES[stage], colours.text);
     }
   }
 
@@ -257,7 +261,8 @@ function stageAt(row, now_s, flash_s) {
   return row.train_s !== null && now_s >= row.train_s ? "train" : "download";
 }
 
-function drawVehicle(pen, x, y, { colour, sign }) {
+function drawVehicle(pen, x, y, { colour, sign, edge = 0 }, rim) {
+  pen.rect(x - 15 - edge, y - 8 - edge, 30 + 2 * edge, 16 + 2 * edge, rim);
   pen.rect(x - 15, y - 8, 30, 16, colour);
   pen.rect(x + 8, y - 6, 4, 12, "#ffffff99"); // the windscreen: it drives to the right
   pen.text(sign, x - 3, y + 1, { fill: "#000000", align: "center", baseline: "middle", size: 13 });

@@ -8,17 +8,17 @@ const MOST_CHOSEN = SERIES.length;
 const FIRST_CHOSEN = 4;
 const COLUMNS = [
   { name: "run", key: "run", text: true },
-  { name: "study", key: "study", text: true },
+  { name: "status", key: "status", text: true },
   { name: "plan", key: "plan", text: true },
   { name: "H", key: "local_steps" },
   { name: "T (s)", key: "round_s" },
   { name: "g (1/s)", key: "objective" },
   { name: "seed", key: "seed" },
-  { name: "status", key: "status", text: true },
   { name: "rounds", key: "rounds" },
   { name: "uploads", key: "uploads" },
   { name: "time (s)", key: "virtual_s" },
   { name: "L_min", key: "min_loss" },
+  { name: "study", key: "study", text: true },
 ];
 
 export class RunsView {
@@ -44,7 +44,7 @@ export class RunsView {
 
   /** A browser keeps few connections to one server: those that nobody looks at are given back. */
   #followWhileSeen() {
-    const seen = !document.hidden && !byId("runs").hidden;
+    const seen = !document.hidden && !byId("view-runs").hidden;
     if (seen && !this.events) this.events = this.#follow();
     if (!seen) this.events?.close();
     if (!seen) this.events = null;
@@ -53,6 +53,7 @@ export class RunsView {
   #follow() {
     const events = new EventSource("/api/live");
     const live = byId("runs-live");
+    live.textContent = "reading the folder …";
     events.addEventListener("message", ({ data }) => {
       live.textContent = "live";
       this.#take(JSON.parse(data));
@@ -133,7 +134,8 @@ export class RunsView {
   #columns() {
     const kpi = this.column;
     const label = byId("runs-column").selectedOptions[0]?.textContent;
-    return kpi === "loss" || !kpi ? COLUMNS : [...COLUMNS, { name: `best ${label}`, key: "best", of: (row) => row.kpis?.[kpi]?.best }];
+    if (kpi === "loss" || !kpi) return COLUMNS;
+    return [...COLUMNS.slice(0, -1), { name: `best ${label}`, key: "best", of: (row) => row.kpis?.[kpi]?.best }, ...COLUMNS.slice(-1)];
   }
 
   #showTable() {
@@ -142,8 +144,10 @@ export class RunsView {
     const found = [...this.rows.values()].filter((row) => textOf(row).includes(wanted));
     const sorted = this.sort ? sortedBy(found, columns.find(({ key }) => key === this.sort) ?? columns[0], this.down) : found;
     const table = byId("runs-table");
+    const held = document.activeElement?.dataset.held; // whoever is in the table with a keyboard stays where they are
     table.tHead.replaceChildren(element("tr", {}, element("th", { scope: "col" }, "show"), ...columns.map((column) => this.#head(column))));
     table.tBodies[0].replaceChildren(...sorted.map((row) => this.#line(row, columns)));
+    if (held) table.querySelector(`[data-held="${CSS.escape(held)}"]`)?.focus();
     const done = [...this.rows.values()].filter(({ status }) => status === "done").length;
     byId("runs-count").textContent = `${found.length} of ${this.rows.size} runs, ${done} done`;
   }
@@ -154,7 +158,7 @@ export class RunsView {
     const button = element("button", { type: "button", onclick: () => this.#sortBy(key) }, name + arrow);
     const head = element("th", { scope: "col", className: text ? "text" : "" }, button);
     head.setAttribute("aria-sort", sorted ? (this.down ? "descending" : "ascending") : "none");
-    button.dataset.key = key;
+    button.dataset.held = key;
     return head;
   }
 
@@ -162,17 +166,17 @@ export class RunsView {
     this.down = this.sort === key ? !this.down : false;
     this.sort = key;
     this.#showTable();
-    byId("runs-table").querySelector(`button[data-key="${key}"]`).focus();
   }
 
   #line(row, columns) {
     const chosen = this.chosen.includes(row.run);
     const box = element("input", { type: "checkbox", checked: chosen, disabled: !row.setting, "aria-label": `show ${row.run}` });
-    box.addEventListener("change", () => {
-      this.toggle(row.run);
-      [...byId("runs-table").querySelectorAll("input")].find((each) => each.ariaLabel === box.ariaLabel)?.focus();
+    box.addEventListener("change", () => this.toggle(row.run));
+    box.dataset.held = `show ${row.run}`;
+    const cells = columns.map((column) => {
+      const text = cellOf(row, column);
+      return element("td", column.text ? { className: "text name", title: text } : {}, text);
     });
-    const cells = columns.map((column) => element("td", { className: column.text ? "text name" : "", title: column.text ? String(valueOf(row, column) ?? "") : "" }, cellOf(row, column)));
     return element("tr", { className: chosen ? "chosen" : "" }, element("td", {}, box), ...cells);
   }
 

@@ -1,6 +1,6 @@
 // The figures of a plan: g over H and T with the optimum and the feasible border, and g(H, ·) for several H.
 
-import { Axis, DASHES, SERIES, drawAxes, niceTop } from "./chart.js";
+import { Axis, DASHES, SERIES, drawAxes, legendPlaces, niceTop } from "./chart.js";
 import { brief } from "./page.js";
 import { fits, forPictures, maxLocalSteps, minDelay, promise } from "./theory.js";
 
@@ -146,14 +146,14 @@ export function drawCurves({ road, best, reach, compared, asked, symbol }) {
   return (pen, width, height, colours) => {
     const t = new Axis(0, reach.round_s, BOX.left, width - 20);
     const shown = asked && !compared.includes(asked.local_steps) ? [...compared, asked.local_steps] : compared;
-    const legend = legendPlaces(shown, t);
+    const legend = legendPlaces(shown.map((h) => `H = ${h}`), t.from, t.to);
     const g = new Axis(0, niceTop(1.12 * best.objective), height - BOX.bottom, legend.at(-1).y + 16);
     drawAxes(pen, t, g, { xName: "round length T (s)", yName: `${symbol} (1/s)`, colours });
     pen.within(t.from, g.to - 2, t.to - t.from, g.from - g.to + 4, () => {
       for (const [i, h] of shown.entries()) pen.line(curve(road, seen, h, t, g), strokeOf(h, i, best));
     });
-    for (const [i, { h, text, x, y }] of legend.entries()) {
-      pen.line([[x, y], [x + 24, y]], strokeOf(h, i, best));
+    for (const [i, { text, x, y }] of legend.entries()) {
+      pen.line([[x, y], [x + 24, y]], strokeOf(shown[i], i, best));
       pen.text(text, x + 28, y, { fill: colours.text, baseline: "middle" });
     }
     pen.circle(t.at(best.round_s), g.at(best.objective), 5, { fill: colours.text });
@@ -177,17 +177,4 @@ function curve(road, seen, h, t, g) {
     if (round_s > least) points.push([t.at(round_s), g.at(promise(seen, h, round_s).objective)]);
   }
   return points;
-}
-
-/** From left to right, in as many lines as it takes. */
-function legendPlaces(steps, { from, to }) {
-  let [x, y] = [from + 4, 14];
-  return steps.map((h) => {
-    const text = `H = ${h}`;
-    const wide = 38 + 7.2 * text.length;
-    if (x + wide > to && x > from + 4) [x, y] = [from + 4, y + 17];
-    const place = { h, text, x, y };
-    x += wide;
-    return place;
-  });
 }
