@@ -17,6 +17,7 @@ from urllib.parse import quote, urlencode
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
@@ -26,11 +27,13 @@ from mobfl import Crossings, Job, MissingExtraError, Scenario, load_scenario, si
 from mobfl.app.fields import SLIDERS, fields
 from mobfl.app.requests import read_body
 from mobfl.app.runs import RunsFolder
+from mobfl.app.security import refusal
 from mobfl.cli import cli
 from mobfl.mobility.poisson import poisson_crossings
 from mobfl.mobility.recorded import write_crossings
 from mobfl.rounds import FixedPlan, simulate_rounds
 from mobfl.scenario import FIELDS, packaged_scenarios
+from mobfl.symbols import SYMBOLS
 from page_server import PageServer, free_port, page_server
 
 SMALL = {"training": {"samples_per_vehicle": 32, "batch_size": 8, "duration_s": 60.0}}
@@ -60,6 +63,7 @@ def errors(answer: tuple[int, Any]) -> tuple[int, list[str]]:
 
 def test_every_value_has_words_and_a_slider_that_reaches_all_packaged_scenarios() -> None:
     assert [field["key"] for field in fields()] == list(FIELDS)
+    assert set(SYMBOLS) == set(FIELDS)
     for name in packaged_scenarios():
         for key, slider in SLIDERS.items():
             value = load_scenario(name).value(key)
@@ -414,6 +418,7 @@ def test_without_a_folder_runs_are_not_found() -> None:
         ({"Origin": "https://127.0.0.1:{port}"}, "Origin"),
         ({"Origin": "http://127.0.0.1:1"}, "Origin"),
         ({"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}, "another site"),
+        ({"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "no-cors"}, "another site"),
     ],
 )
 @pytest.mark.parametrize("request_line", [("GET", "/"), ("GET", "/api/live"), ("POST", "/api/plan")])
@@ -431,6 +436,22 @@ def test_the_page_itself_may_ask_under_the_names_of_this_computer(page: PageServ
         given = {"Host": host, "Origin": f"http://{host}", "Sec-Fetch-Site": "same-origin"}
         assert page.ask("POST", "/api/plan", b"{}", given)[0] == 200
     assert page.ask("GET", "/", None, {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"})[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("bound", "host", "answered"),
+    [
+        ("0.0.0.0", "192.168.1.7:8000", True),
+        ("0.0.0.0", "evil.example:8000", False),
+        ("::", "[fe80::1]:8000", True),
+        ("tower.local", "tower.local:8000", True),
+        ("tower.local", "192.168.1.7:8000", False),
+    ],
+)
+def test_served_more_widely_it_answers_to_addresses_but_not_to_strange_names(
+    bound: str, host: str, answered: bool
+) -> None:
+    assert (refusal(Headers({"host": host}), bound) is None) == answered
 
 
 @pytest.mark.parametrize("path", ["/", "/main.js", "/api/start", "/api/nothing"])

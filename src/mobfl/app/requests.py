@@ -1,7 +1,6 @@
 """What comes in from a browser: read within limits, and refused in a sentence."""
 
 import json
-import math
 from typing import Any, NoReturn
 
 from starlette.exceptions import HTTPException
@@ -54,6 +53,6 @@ def whole(table: dict[str, Any], name: str, least: int, most: int) -> int:
 
 def positive(table: dict[str, Any], name: str, most: float) -> float:
     value = table.get(name)
-    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= most or math.isnan(value):
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= most:
         raise InputError(f"{name} must be a number > 0 and <= {most:g}, got {value!r}")
     return float(value)

@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _LOCAL = {"127.0.0.1", "localhost", "::1"}
 _EVERYWHERE = {"0.0.0.0", "::"}
+_OTHERS = {"cross-site", "same-site"}  # the latter is another port of this computer
 _HEADERS = {
     "Content-Security-Policy": (
         "default-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -55,7 +56,7 @@ def refusal(headers: Headers, bound_host: str) -> str | None:
     origin = headers.get("origin")
     if origin is not None and origin != f"http://{host}":
         return f"Origin must be this page, got {origin!r}"
-    if headers.get("sec-fetch-site") == "cross-site" and headers.get("sec-fetch-mode") != "navigate":
+    if headers.get("sec-fetch-site") in _OTHERS and headers.get("sec-fetch-mode") != "navigate":
         return "only this page may ask, got a request of another site"
     return None
 

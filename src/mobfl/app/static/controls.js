@@ -33,7 +33,12 @@ function tables(state) {
     const fields = [...state.fields.values()].filter(({ key }) => key.startsWith(`${table}.`) && state.values.has(key));
     const body = fields.map((field) => control(state, field));
     if (table === "link") body.unshift(linkChoice(state));
-    const details = element("details", { open: open.get(table) ?? !CLOSED.includes(table) }, element("summary", {}, title), ...body);
+    const details = element(
+      "details",
+      { open: open.get(table) ?? !CLOSED.includes(table) },
+      element("summary", {}, title),
+      ...body,
+    );
     details.dataset.table = table;
     return details;
   });
@@ -92,14 +97,26 @@ function numberEntry(state, field) {
 function rangeEntry(state, field) {
   const { key, meaning } = field;
   const input = (id, label) =>
-    element("input", { id, className: "pair", type: "number", step: 1, inputMode: "numeric", "aria-label": `${meaning}, ${label}` });
+    element("input", {
+      id,
+      className: "pair",
+      type: "number",
+      step: 1,
+      inputMode: "numeric",
+      "aria-label": `${meaning}, ${label}`,
+    });
   const [least, most] = [input(`field-${key}`, "least"), input(`field-${key}-most`, "most")];
   const read = () => {
     const ends = [least, most].filter(({ value }) => value !== "").map(({ value }) => Number(value));
     state.set(key, ends.length === 2 && ends[0] !== ends[1] ? ends : (ends[0] ?? null));
   };
   for (const each of [least, most]) each.addEventListener("input", read);
-  const refresh = () => [state.values.get(key)].flat().concat("").slice(0, 2).forEach((end, i) => write([least, most][i], end));
+  const refresh = () =>
+    [state.values.get(key)]
+      .flat()
+      .concat("")
+      .slice(0, 2)
+      .forEach((end, i) => write([least, most][i], end));
   return { inputs: element("span", { className: "entry" }, least, "–", most), refresh };
 }
 
@@ -128,7 +145,9 @@ function sliderOf(state, field) {
 function valueAt({ low, high, log }, position, whole) {
   const share = position / POSITIONS;
   const value = log ? low * (high / low) ** share : low + (high - low) * share;
-  const rounded = log ? Number(value.toPrecision(3)) : Number(value.toFixed(Math.max(0, 3 - Math.floor(Math.log10(high)))));
+  const rounded = log
+    ? Number(value.toPrecision(3))
+    : Number(value.toFixed(Math.max(0, 3 - Math.floor(Math.log10(high)))));
   return whole ? Math.round(rounded) : rounded;
 }
 

@@ -81,7 +81,10 @@ addEventListener("resize", redraw);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 byId("copy-link").addEventListener("click", async () => {
   writeAddress();
-  const copied = await navigator.clipboard?.writeText(location.href).then(() => true, () => false);
+  const copied = await navigator.clipboard?.writeText(location.href).then(
+    () => true,
+    () => false,
+  );
   byId("copied").textContent = copied ? "copied" : "copy it from the address bar: the browser does not let us";
 });
 

@@ -29,7 +29,12 @@ export async function ask(path, options = {}) {
 }
 
 export function post(path, content, signal) {
-  return ask(path, { method: "POST", body: JSON.stringify(content), headers: { "Content-Type": "application/json" }, signal });
+  return ask(path, {
+    method: "POST",
+    body: JSON.stringify(content),
+    headers: { "Content-Type": "application/json" },
+    signal,
+  });
 }
 
 function refusal(lines) {

@@ -1,6 +1,6 @@
 // The view of a plan: computed here while a slider moves, said by the server once it rests.
 
-import { Figure } from "./chart.js";
+import { Figure } from "./figure.js";
 import { MOST_STEPS, bestPlan } from "./optimum.js";
 import { brief, byId, linesOf, oncePerFrame, percent, post, save, say, seconds, whenAtRest } from "./page.js";
 import { comparedSteps, drawCurves, drawSurface, extent, surfaceAxes, surfaceOf } from "./surface.js";
@@ -41,7 +41,10 @@ export class PlanView {
   }
 
   compare(text) {
-    const steps = text.split(/[ ,;]+/).map(Number).filter((h) => Number.isInteger(h) && h > 0);
+    const steps = text
+      .split(/[ ,;]+/)
+      .map(Number)
+      .filter((h) => Number.isInteger(h) && h > 0);
     this.compared = steps.length ? [...new Set(steps)].slice(0, 8) : null;
     this.draw();
     this.onChange();
@@ -74,7 +77,11 @@ export class PlanView {
     this.asking?.abort();
     this.asking = new AbortController();
     try {
-      const { plan, contributing_visit_prob: visits, toml } = await post("/api/plan", this.state.tables(), this.asking.signal);
+      const {
+        plan,
+        contributing_visit_prob: visits,
+        toml,
+      } = await post("/api/plan", this.state.tables(), this.asking.signal);
       const best = { ...plan, uploads: plan.expected_uploads, valid: plan.valid_round_prob };
       this.told = { best, visits, toml, lines: plan.reason ? [`No plan is possible: ${plan.reason}.`] : [] };
     } catch (error) {
@@ -93,7 +100,9 @@ export class PlanView {
     byId("best-valid").textContent = percent(best?.valid);
     byId("best-visits").textContent = best && this.told ? percent(this.told.visits) : "…";
     if (!best) byId("best-visits").textContent = "–";
-    byId("best-g-name").textContent = this.road?.noise ? "g_ν, steps per second × M/(M + ν)" : "g, valid steps per second";
+    byId("best-g-name").textContent = this.road?.noise
+      ? "g_ν, steps per second × M/(M + ν)"
+      : "g, valid steps per second";
     byId("results").dataset.settled = this.told !== null;
   }
 
@@ -104,7 +113,14 @@ export class PlanView {
     if (best) {
       this.reach = extent(road, best);
       const compared = this.compared ?? comparedSteps(road, best.local_steps);
-      const shown = { road, best, reach: this.reach, asked: this.#answer(), compared, symbol: road.noise ? "g_ν" : "g" };
+      const shown = {
+        road,
+        best,
+        reach: this.reach,
+        asked: this.#answer(),
+        compared,
+        symbol: road.noise ? "g_ν" : "g",
+      };
       this.figures.surface.draw = drawSurface({ ...shown, grid: surfaceOf(road, this.reach) });
       this.figures.curves.draw = drawCurves(shown);
       byId("surface").setAttribute(
@@ -132,11 +148,12 @@ export class PlanView {
     const answer = this.#answer();
     if (!answer) return "Choose a point to see what it would give.";
     const { local_steps: h, round_s: t } = answer;
-    if (!fits(this.road, h)) return `${h} steps take at least ${seconds(minDelay(this.road, h))} with both transfers, longer than any vehicle stays.`;
-    if (answer.uploads === 0) return `No upload: ${h} steps take at least ${seconds(minDelay(this.road, h))} with both transfers, longer than the round.`;
+    const takes = `${h} steps take at least ${seconds(minDelay(this.road, h))} with both transfers`;
+    if (!fits(this.road, h)) return `${takes}, longer than any vehicle stays.`;
+    if (answer.uploads === 0) return `No upload: ${takes}, longer than the round.`;
     const share = this.best ? `, ${percent(answer.objective / this.best.objective)} of the best` : "";
-    const worth = `g = ${brief(answer.objective)} /s${share}`;
-    return `${worth}; ${brief(answer.uploads)} uploads per round, ${percent(answer.valid)} of the rounds valid, ${brief(3600 / t, 3)} rounds per hour.`;
+    const rounds = `${percent(answer.valid)} of the rounds valid, ${brief(3600 / t, 3)} rounds per hour`;
+    return `g = ${brief(answer.objective)} /s${share}; ${brief(answer.uploads)} uploads per round, ${rounds}.`;
   }
 
   // ---- hands ----------------------------------------------------------------------------------------
@@ -165,7 +182,10 @@ export class PlanView {
     const box = byId("surface").getBoundingClientRect();
     const { t, h } = surfaceAxes(box, this.reach);
     const within = (axis, place) => Math.min(Math.max(axis.value(place), axis.low), axis.high);
-    this.askAbout(within(h, event.clientY - box.top), Math.max(within(t, event.clientX - box.left), this.reach.round_s / 1000));
+    this.askAbout(
+      within(h, event.clientY - box.top),
+      Math.max(within(t, event.clientX - box.left), this.reach.round_s / 1000),
+    );
   }
 
   #key(event) {

@@ -1,6 +1,7 @@
 // The paper's Fig. 3, to be touched: what runs reached over T, a sign per H, with g(H, ·) behind.
 
-import { Axis, DASHES, Figure, SERIES, drawAxes, legendPlaces, niceTop } from "./chart.js";
+import { Axis, DASHES, SERIES, drawAxes, legendPlaces, niceTop } from "./chart.js";
+import { Figure } from "./figure.js";
 import { brief, byId, element, seconds } from "./page.js";
 import { reachOf } from "./runs.js";
 import { conditions, forPictures, minDelay, promise } from "./theory.js";
@@ -9,10 +10,28 @@ const MARGIN = 62; // left and right, in pixels
 const NEAR = 18; // pixels at which a point is meant
 const SIGNS = [
   (x, y) => circle(x, y, 5),
-  (x, y) => [[x - 5, y - 5], [x + 5, y - 5], [x + 5, y + 5], [x - 5, y + 5]],
-  (x, y) => [[x, y - 6], [x + 6, y + 5], [x - 6, y + 5]],
-  (x, y) => [[x, y - 7], [x + 6, y], [x, y + 7], [x - 6, y]],
-  (x, y) => [[x, y + 6], [x + 6, y - 5], [x - 6, y - 5]],
+  (x, y) => [
+    [x - 5, y - 5],
+    [x + 5, y - 5],
+    [x + 5, y + 5],
+    [x - 5, y + 5],
+  ],
+  (x, y) => [
+    [x, y - 6],
+    [x + 6, y + 5],
+    [x - 6, y + 5],
+  ],
+  (x, y) => [
+    [x, y - 7],
+    [x + 6, y],
+    [x, y + 7],
+    [x - 6, y],
+  ],
+  (x, y) => [
+    [x, y + 6],
+    [x + 6, y - 5],
+    [x - 6, y - 5],
+  ],
 ];
 
 export class PlansFigure {
@@ -28,7 +47,11 @@ export class PlansFigure {
   }
 
   show(rows, column, label) {
-    Object.assign(this, { rows: rows.filter((row) => row.objective !== null && row.objective !== undefined), column, label });
+    Object.assign(this, {
+      rows: rows.filter((row) => row.objective !== null && row.objective !== undefined),
+      column,
+      label,
+    });
     this.#offerSettings();
     this.#look();
   }
@@ -36,8 +59,12 @@ export class PlansFigure {
   /** Runs that differ in plan and seed only. */
   #offerSettings() {
     const settings = new Map();
-    for (const row of this.rows) (settings.get(row.setting) ?? settings.set(row.setting, []).get(row.setting)).push(row);
-    const offered = [...settings].map(([setting, rows]) => [setting, `${rows[0].task}${rows[0].study ? `, ${rows[0].study}` : ""}: ${rows.length} runs`]);
+    for (const row of this.rows)
+      (settings.get(row.setting) ?? settings.set(row.setting, []).get(row.setting)).push(row);
+    const offered = [...settings].map(([setting, rows]) => [
+      setting,
+      `${rows[0].task}${rows[0].study ? `, ${rows[0].study}` : ""}: ${rows.length} runs`,
+    ]);
     const select = byId("fig3-setting");
     if (JSON.stringify(offered) === this.offered) return;
     this.offered = JSON.stringify(offered);
@@ -90,11 +117,21 @@ export class PlansFigure {
     const g = new Axis(0, niceTop(1.1 * most), y.from, y.to);
     this.steps.forEach((h, i) => {
       const least = minDelay(road, h);
-      const places = Array.from({ length: 120 }, (_, k) => least + ((x.high - least) * k * k) / 119 ** 2).filter((t) => t > 0 && t <= x.high);
-      pen.line(places.map((t) => [x.at(t), g.at(promise(seen, h, t).objective)]), { stroke: SERIES[i % SERIES.length], width: 1, dash: DASHES[2] });
+      const places = Array.from({ length: 120 }, (_, k) => least + ((x.high - least) * k * k) / 119 ** 2).filter(
+        (t) => t > 0 && t <= x.high,
+      );
+      pen.line(
+        places.map((t) => [x.at(t), g.at(promise(seen, h, t).objective)]),
+        { stroke: SERIES[i % SERIES.length], width: 1, dash: DASHES[2] },
+      );
     });
-    for (const value of g.ticks(4)) pen.text(brief(value, 3), x.to + 6, g.at(value), { fill: colours.soft, baseline: "middle" });
-    pen.text(road.noise ? "g_ν (1/s), dotted" : "g (1/s), dotted", x.to + 48, (y.from + y.to) / 2, { fill: colours.soft, align: "center", turn: -Math.PI / 2 });
+    for (const value of g.ticks(4))
+      pen.text(brief(value, 3), x.to + 6, g.at(value), { fill: colours.soft, baseline: "middle" });
+    pen.text(road.noise ? "g_ν (1/s), dotted" : "g (1/s), dotted", x.to + 48, (y.from + y.to) / 2, {
+      fill: colours.soft,
+      align: "center",
+      turn: -Math.PI / 2,
+    });
   }
 
   #drawPoint(pen, x, y, { row, h, t, value }, colours) {
@@ -106,14 +143,19 @@ export class PlansFigure {
   }
 
   #legend(width) {
-    return legendPlaces(this.steps.map((h) => `H = ${h}`), MARGIN, width - MARGIN);
+    return legendPlaces(
+      this.steps.map((h) => `H = ${h}`),
+      MARGIN,
+      width - MARGIN,
+    );
   }
 
   #point(event) {
     const box = byId("fig3").getBoundingClientRect();
     if (!this.points.length) return;
     const [x, y] = this.#axes(box.width, box.height);
-    const far = ({ t, value }) => Math.hypot(x.at(t) - (event.clientX - box.left), y.at(value) - (event.clientY - box.top));
+    const far = ({ t, value }) =>
+      Math.hypot(x.at(t) - (event.clientX - box.left), y.at(value) - (event.clientY - box.top));
     const nearest = this.points.reduce((a, b) => (far(b) < far(a) ? b : a));
     this.#say(far(nearest) < NEAR ? nearest : null);
   }
@@ -130,9 +172,14 @@ export class PlansFigure {
   #say(point) {
     this.near = point;
     byId("fig3-says").textContent = point
-      ? `${point.row.run}: H = ${point.h}, T = ${seconds(point.t)}, seed ${point.row.seed}, g = ${brief(point.row.objective)} /s, ${this.label} ${brief(point.value, 5)}, ${point.row.status}. Click to show or hide its curve.`
+      ? this.#sentence(point)
       : "Hover a point, or use the arrow keys, to see its run.";
     this.figure.show();
+  }
+
+  #sentence({ row, h, t, value }) {
+    const plan = `H = ${h}, T = ${seconds(t)}, seed ${row.seed}, g = ${brief(row.objective)} /s`;
+    return `${row.run}: ${plan}, ${this.label} ${brief(value, 5)}, ${row.status}. Click to show or hide its curve.`;
   }
 }
 
@@ -143,5 +190,8 @@ function axisUpwards(y) {
 }
 
 function circle(x, y, radius) {
-  return Array.from({ length: 16 }, (_, i) => [x + radius * Math.cos((i * Math.PI) / 8), y + radius * Math.sin((i * Math.PI) / 8)]);
+  return Array.from({ length: 16 }, (_, i) => [
+    x + radius * Math.cos((i * Math.PI) / 8),
+    y + radius * Math.sin((i * Math.PI) / 8),
+  ]);
 }

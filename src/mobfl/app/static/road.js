@@ -1,18 +1,10 @@
 // The view of the rounds: vehicles pass as the server's rows say, and the counters run beside the theory's expectation.
 
-import { Axis, Figure, drawAxes, niceTop } from "./chart.js";
-import { brief, byId, element, linesOf, percent, post, say, whenAtRest } from "./page.js";
+import { Figure } from "./figure.js";
+import { brief, byId, linesOf, percent, post, say, whenAtRest } from "./page.js";
+import { drawConvergence, drawSection, stageLegend } from "./road_picture.js";
 import { TraceView } from "./trace.js";
 
-/** A colour and a sign each: Okabe and Ito's colours, and the signs do without them. */
-const STAGES = {
-  download: { colour: "#56b4e9", sign: "↓", meaning: "downloads" },
-  train: { colour: "#e69f00", sign: "H", meaning: "trains" },
-  upload: { colour: "#0072b2", sign: "↑", meaning: "uploads" },
-  done: { colour: "#009e73", sign: "✓", meaning: "has uploaded" },
-  failed: { colour: "#d55e00", sign: "×", meaning: "was too late", edge: 3 },
-};
-const LANES = 3;
 const AT_ONCE = 100; // rounds per question
 const AHEAD = 60; // rounds that are known before they are needed
 const FLASH = 0.08; // of a round: how long a failure is shown
@@ -22,10 +14,10 @@ export class RoadView {
     Object.assign(this, { state, plan, mostRounds: most_rounds, chosen: null, playing: false, stale: true });
     this.#forget();
     this.figures = [
-      new Figure(byId("section"), (...given) => this.#drawSection(...given)),
-      new Figure(byId("convergence"), (...given) => this.#drawConvergence(...given)),
+      new Figure(byId("section"), (...given) => drawSection(...given, this.#moment())),
+      new Figure(byId("convergence"), (...given) => drawConvergence(...given, this.means, this.expected)),
     ];
-    byId("stages").replaceChildren(...legend());
+    byId("stages").replaceChildren(...stageLegend());
     this.beginSoon = whenAtRest(() => this.#begin(), 200);
     this.#listen();
     state.watch(() => {
@@ -44,7 +36,19 @@ export class RoadView {
   // ---- time -----------------------------------------------------------------------------------------
 
   #forget() {
-    Object.assign(this, { now_s: 0, rounds: [], vehicles: [], known: 0, asking: null, expected: null, means: [], uploads: 0, empty: 0, done: 0, round_s: 0 });
+    Object.assign(this, {
+      now_s: 0,
+      rounds: [],
+      vehicles: [],
+      known: 0,
+      asking: null,
+      expected: null,
+      means: [],
+      uploads: 0,
+      empty: 0,
+      done: 0,
+      round_s: 0,
+    });
   }
 
   #begin() {
@@ -76,8 +80,18 @@ export class RoadView {
     const count = Math.min(AT_ONCE, this.mostRounds - first);
     if (this.asking || count <= 0) return;
     const asking = (this.asking = {});
-    const slow = setTimeout(() => say(byId("road-says"), ["Simulating … the first time this takes a while, kernels are compiled."], false), 1000);
-    const asked = { tables: this.state.tables(), local_steps: this.local_steps, round_s: this.round_s, seed: byId("road-seed").valueAsNumber || 0, first, count };
+    const slow = setTimeout(
+      () => say(byId("road-says"), ["Simulating … the first time this takes a while, kernels are compiled."], false),
+      1000,
+    );
+    const asked = {
+      tables: this.state.tables(),
+      local_steps: this.local_steps,
+      round_s: this.round_s,
+      seed: byId("road-seed").valueAsNumber || 0,
+      first,
+      count,
+    };
     try {
       const came = await post("/api/road", asked);
       if (this.asking !== asking) return;
@@ -137,7 +151,11 @@ export class RoadView {
 
   #end() {
     this.#pause();
-    say(byId("road-says"), [`These are ${this.mostRounds} rounds; mobfl simulate --rounds runs as many as you like.`], false);
+    say(
+      byId("road-says"),
+      [`These are ${this.mostRounds} rounds; mobfl simulate --rounds runs as many as you like.`],
+      false,
+    );
   }
 
   async #nextRound() {
@@ -178,25 +196,15 @@ export class RoadView {
     byId("road-empty").textContent = this.done ? percent(this.empty / this.done) : "–";
     byId("road-expected-empty").textContent = this.expected ? percent(Math.exp(-this.expected.uploads)) : "–";
     const inRound_s = this.now_s - this.done * this.round_s;
-    byId("road-clock").textContent = this.round_s > 0 ? `round ${this.done + 1}, ${inRound_s.toFixed(1)} of ${brief(this.round_s)} s` : "";
+    byId("road-clock").textContent =
+      this.round_s > 0 ? `round ${this.done + 1}, ${inRound_s.toFixed(1)} of ${brief(this.round_s)} s` : "";
   }
 
-  #drawSection(pen, width, height, colours) {
-    const [top, bottom] = [0.42 * height, 0.9 * height];
-    const x = new Axis(0, 1, 30, width - 60);
-    pen.rect(0, top, width, bottom - top, colours.asphalt);
-    for (let lane = 1; lane < LANES; lane++) {
-      const y = top + ((bottom - top) * lane) / LANES;
-      pen.line([[0, y], [width, y]], { stroke: colours.soft, width: 1, dash: [14, 12] });
-    }
-    for (const end of [0, 1]) pen.line([[x.at(end), top - 8], [x.at(end), bottom + 4]], { stroke: colours.text, width: 1.5 });
-    pen.text(`${brief(this.state.values.get("road.length_m"))} m`, x.at(0.5), height - 2, { fill: colours.soft, align: "center" });
-    this.#drawStation(pen, x.at(0.5), top, colours);
-    if (this.round_s > 0) this.#drawClock(pen, 34, 34, colours);
-    const lane = (row) => top + ((bottom - top) * ((row.vehicle % LANES) + 0.5)) / LANES;
-    for (const [row, stage] of this.#shown()) {
-      drawVehicle(pen, x.at((this.now_s - row.enter_s) / (row.leave_s - row.enter_s)), lane(row), STAGES[stage], colours.text);
-    }
+  /** All that the picture of the section shows. */
+  #moment() {
+    const length_m = this.state.values.get("road.length_m");
+    const share = this.round_s > 0 ? this.now_s / this.round_s - this.done : null; // of the round that has passed
+    return { length_m, now_s: this.now_s, round: this.done + 1, share, vehicles: this.#shown() };
   }
 
   /** Who is to be seen now, and how: those of this round, and those who have just failed. */
@@ -204,52 +212,14 @@ export class RoadView {
     const flash_s = FLASH * this.round_s;
     const current = this.vehicles[this.done] ?? [];
     const seen = current.map((row) => [row, stageAt(row, this.now_s, flash_s)]);
-    const before = (this.vehicles[this.done - 1] ?? []).filter((row) => row.outcome !== "uploaded" && this.now_s < row.end_s + flash_s);
+    const before = (this.vehicles[this.done - 1] ?? []).filter(
+      (row) => row.outcome !== "uploaded" && this.now_s < row.end_s + flash_s,
+    );
     const failed = new Set(before.map((row) => row.vehicle));
     return [
       ...before.map((row) => [row, "failed"]),
       ...seen.filter(([row, stage]) => stage !== null && !failed.has(row.vehicle)),
     ];
-  }
-
-  #drawStation(pen, x, top, colours) {
-    pen.line([[x, top - 2], [x, top - 30], null, [x - 6, top - 2], [x, top - 16], [x + 6, top - 2]], { stroke: colours.text, width: 2 });
-    for (const radius of [6, 12]) {
-      const arc = (side) => Array.from({ length: 9 }, (_, i) => [x + side * radius * Math.cos((i - 4) / 5), top - 32 + radius * Math.sin((i - 4) / 5)]);
-      pen.line([...arc(1), null, ...arc(-1)], { stroke: colours.accent, width: 2 });
-    }
-  }
-
-  #drawClock(pen, x, y, colours) {
-    const share = Math.min(Math.max(this.now_s / this.round_s - this.done, 0), 1);
-    const rim = Array.from({ length: 61 }, (_, i) => [x + 24 * Math.sin((2 * Math.PI * share * i) / 60), y - 24 * Math.cos((2 * Math.PI * share * i) / 60)]);
-    pen.circle(x, y, 24, { stroke: colours.line, width: 5 });
-    pen.line(rim, { stroke: colours.accent, width: 5 });
-    pen.text(String(this.done + 1), x, y + 1, { fill: colours.text, align: "center", baseline: "middle", size: 14 });
-  }
-
-  #drawConvergence(pen, width, height, colours) {
-    const top = niceTop(1.3 * Math.max(this.expected?.uploads ?? 0, ...this.means.slice(10, 400), 0.1));
-    const n = new Axis(0, niceTop(Math.max(this.done, 20)), 58, width - 20);
-    const y = new Axis(0, top, height - 44, 14);
-    drawAxes(pen, n, y, { xName: "rounds", yName: "uploads per round", colours });
-    if (!this.expected) return;
-    pen.within(n.from, y.to, n.to - n.from, y.from - y.to, () => {
-      this.#drawBand(pen, n, y, colours);
-      const every = Math.max(1, Math.ceil(this.means.length / 600));
-      const points = this.means.map((mean, i) => [n.at(i + 1), y.at(mean)]).filter((_, i) => i % every === 0 || i === this.means.length - 1);
-      pen.line(points, { stroke: colours.second, width: 2 });
-    });
-    pen.text(`Λ = ${brief(this.expected.uploads)}`, n.to - 4, y.at(this.expected.uploads) - 6, { fill: colours.text, align: "right", halo: colours.page });
-  }
-
-  #drawBand(pen, n, y, colours) {
-    const { uploads, reach } = this.expected;
-    pen.line([[n.from, y.at(uploads)], [n.to, y.at(uploads)]], { stroke: colours.accent, width: 1.5, dash: [6, 4] });
-    if (reach === null) return;
-    const rounds = Array.from({ length: 81 }, (_, i) => n.high ** (i / 80));
-    const edge = (side) => rounds.map((k) => [n.at(k), y.at(uploads + (side * reach) / Math.sqrt(k))]);
-    pen.area([...edge(1), ...edge(-1).reverse()], colours.accent, 0.16);
   }
 }
 
@@ -259,19 +229,4 @@ function stageAt(row, now_s, flash_s) {
   if (now_s >= row.end_s) return row.outcome === "uploaded" ? (now_s < row.leave_s ? "done" : null) : "failed";
   if (row.upload_s !== null && now_s >= row.upload_s) return "upload";
   return row.train_s !== null && now_s >= row.train_s ? "train" : "download";
-}
-
-function drawVehicle(pen, x, y, { colour, sign, edge = 0 }, rim) {
-  pen.rect(x - 15 - edge, y - 8 - edge, 30 + 2 * edge, 16 + 2 * edge, rim);
-  pen.rect(x - 15, y - 8, 30, 16, colour);
-  pen.rect(x + 8, y - 6, 4, 12, "#ffffff99"); // the windscreen: it drives to the right
-  pen.text(sign, x - 3, y + 1, { fill: "#000000", align: "center", baseline: "middle", size: 13 });
-}
-
-function legend() {
-  return Object.values(STAGES).map(({ colour, sign, meaning }) => {
-    const swatch = element("span", { className: "swatch" });
-    swatch.style.background = colour;
-    return element("span", {}, swatch, ` ${sign} ${meaning}`);
-  });
 }

@@ -1,6 +1,7 @@
 // The view of runs: a table that follows the folder, chosen runs over virtual time, and what plans reached.
 
-import { Axis, DASHES, Figure, SERIES, drawAxes, niceTop } from "./chart.js";
+import { Axis, DASHES, SERIES, drawAxes, niceTop } from "./chart.js";
+import { Figure } from "./figure.js";
 import { PlansFigure } from "./plans_figure.js";
 import { ask, brief, byId, element, linesOf, oncePerFrame, seconds } from "./page.js";
 
@@ -80,7 +81,8 @@ export class RunsView {
   #offerColumns() {
     const select = byId("runs-column");
     const kpis = new Map([["loss", "validation loss"]]);
-    for (const row of this.rows.values()) for (const [kpi, { label }] of Object.entries(row.kpis ?? {})) kpis.set(kpi, label);
+    for (const row of this.rows.values())
+      for (const [kpi, { label }] of Object.entries(row.kpis ?? {})) kpis.set(kpi, label);
     if (select.options.length === kpis.size) return;
     const before = select.value;
     select.replaceChildren(...[...kpis].map(([value, label]) => element("option", { value }, label)));
@@ -135,17 +137,25 @@ export class RunsView {
     const kpi = this.column;
     const label = byId("runs-column").selectedOptions[0]?.textContent;
     if (kpi === "loss" || !kpi) return COLUMNS;
-    return [...COLUMNS.slice(0, -1), { name: `best ${label}`, key: "best", of: (row) => row.kpis?.[kpi]?.best }, ...COLUMNS.slice(-1)];
+    return [
+      ...COLUMNS.slice(0, -1),
+      { name: `best ${label}`, key: "best", of: (row) => row.kpis?.[kpi]?.best },
+      ...COLUMNS.slice(-1),
+    ];
   }
 
   #showTable() {
     const columns = this.#columns();
     const wanted = byId("runs-filter").value.toLowerCase();
     const found = [...this.rows.values()].filter((row) => textOf(row).includes(wanted));
-    const sorted = this.sort ? sortedBy(found, columns.find(({ key }) => key === this.sort) ?? columns[0], this.down) : found;
+    const sorted = this.sort
+      ? sortedBy(found, columns.find(({ key }) => key === this.sort) ?? columns[0], this.down)
+      : found;
     const table = byId("runs-table");
     const held = document.activeElement?.dataset.held; // whoever is in the table with a keyboard stays where they are
-    table.tHead.replaceChildren(element("tr", {}, element("th", { scope: "col" }, "show"), ...columns.map((column) => this.#head(column))));
+    table.tHead.replaceChildren(
+      element("tr", {}, element("th", { scope: "col" }, "show"), ...columns.map((column) => this.#head(column))),
+    );
     table.tBodies[0].replaceChildren(...sorted.map((row) => this.#line(row, columns)));
     if (held) table.querySelector(`[data-held="${CSS.escape(held)}"]`)?.focus();
     const done = [...this.rows.values()].filter(({ status }) => status === "done").length;
@@ -170,7 +180,12 @@ export class RunsView {
 
   #line(row, columns) {
     const chosen = this.chosen.includes(row.run);
-    const box = element("input", { type: "checkbox", checked: chosen, disabled: !row.setting, "aria-label": `show ${row.run}` });
+    const box = element("input", {
+      type: "checkbox",
+      checked: chosen,
+      disabled: !row.setting,
+      "aria-label": `show ${row.run}`,
+    });
     box.addEventListener("change", () => this.toggle(row.run));
     box.dataset.held = `show ${row.run}`;
     const cells = columns.map((column) => {
@@ -202,14 +217,20 @@ export class RunsView {
       return element("span", {}, line, run);
     });
     byId("overlay-legend").replaceChildren(...entries);
-    if (!this.near) byId("overlay-says").textContent = this.chosen.length ? "Hover a line to read it." : "Choose runs in the table.";
+    if (!this.near)
+      byId("overlay-says").textContent = this.chosen.length ? "Hover a line to read it." : "Choose runs in the table.";
   }
 
   #shown() {
     const values = byId("runs-best").checked ? "best" : "now";
     return this.chosen.map((run) => {
       const curve = this.curves.get(run);
-      return { run, points: curve ? curve.time_s.map((time_s, i) => [time_s, curve[values][i]]).filter(([, value]) => value !== null) : [] };
+      return {
+        run,
+        points: curve
+          ? curve.time_s.map((time_s, i) => [time_s, curve[values][i]]).filter(([, value]) => value !== null)
+          : [],
+      };
     });
   }
 
@@ -222,21 +243,32 @@ export class RunsView {
 
   #drawOverlay(pen, width, height, colours) {
     const [x, y] = this.#axes(width, height);
-    drawAxes(pen, x, y, { xName: "virtual time (s)", yName: byId("runs-column").selectedOptions[0]?.textContent ?? "", colours });
-    this.#shown().forEach(({ points }, i) => {
-      pen.line(points.map(([time_s, value]) => [x.at(time_s), y.at(value)]), { stroke: SERIES[i], width: 2, dash: DASHES[i] });
+    drawAxes(pen, x, y, {
+      xName: "virtual time (s)",
+      yName: byId("runs-column").selectedOptions[0]?.textContent ?? "",
+      colours,
     });
-    if (this.near) pen.circle(x.at(this.near.point[0]), y.at(this.near.point[1]), 5, { stroke: colours.text, width: 2 });
+    this.#shown().forEach(({ points }, i) => {
+      pen.line(
+        points.map(([time_s, value]) => [x.at(time_s), y.at(value)]),
+        { stroke: SERIES[i], width: 2, dash: DASHES[i] },
+      );
+    });
+    if (this.near)
+      pen.circle(x.at(this.near.point[0]), y.at(this.near.point[1]), 5, { stroke: colours.text, width: 2 });
   }
 
   #hover(event) {
     const box = byId("overlay").getBoundingClientRect();
     const [x, y] = this.#axes(box.width, box.height);
     const all = this.#shown().flatMap(({ run, points }) => points.map((point) => ({ run, point })));
-    const far = ({ point }) => Math.hypot(x.at(point[0]) - (event.clientX - box.left), y.at(point[1]) - (event.clientY - box.top));
+    const far = ({ point }) =>
+      Math.hypot(x.at(point[0]) - (event.clientX - box.left), y.at(point[1]) - (event.clientY - box.top));
     const nearest = event && all.length ? all.reduce((a, b) => (far(b) < far(a) ? b : a)) : null;
     this.near = nearest && far(nearest) < 40 ? nearest : null;
-    if (this.near) byId("overlay-says").textContent = `${this.near.run}: ${brief(this.near.point[1], 5)} after ${seconds(this.near.point[0])}`;
+    if (this.near)
+      byId("overlay-says").textContent =
+        `${this.near.run}: ${brief(this.near.point[1], 5)} after ${seconds(this.near.point[0])}`;
     this.draw();
   }
 }
@@ -246,8 +278,12 @@ function firstChosen(rows) {
   const readable = rows.filter(({ setting }) => setting);
   const running = readable.filter(({ status }) => status === "running");
   const found = running.length ? running : readable;
-  const alike = (row) => row.task === found[0].task && row.tables.training.loss_scale === found[0].tables.training.loss_scale;
-  return found.filter(alike).slice(0, FIRST_CHOSEN).map(({ run }) => run);
+  const alike = (row) =>
+    row.task === found[0].task && row.tables.training.loss_scale === found[0].tables.training.loss_scale;
+  return found
+    .filter(alike)
+    .slice(0, FIRST_CHOSEN)
+    .map(({ run }) => run);
 }
 
 /** From the least to the greatest, with a little room. */
@@ -281,6 +317,7 @@ function cellOf(row, column) {
 }
 
 function statusOf({ status, virtual_s, duration_s, reason }) {
-  if (status === "running" || status === "interrupted") return `${status}, ${Math.round((100 * virtual_s) / duration_s)} %`;
+  if (status === "running" || status === "interrupted")
+    return `${status}, ${Math.round((100 * virtual_s) / duration_s)} %`;
   return reason ? `${status}: ${reason}` : status;
 }

@@ -1,12 +1,13 @@
 // The figures of a plan: g over H and T with the optimum and the feasible border, and g(H, ·) for several H.
 
-import { Axis, DASHES, SERIES, drawAxes, legendPlaces, niceTop } from "./chart.js";
+import { Axis, DASHES, SERIES, drawAxes, legendPlaces, niceTop, straight } from "./chart.js";
 import { brief } from "./page.js";
 import { fits, forPictures, maxLocalSteps, minDelay, promise } from "./theory.js";
 
 const SHARES = [0.25, 0.5, 0.75, 0.9, 0.97]; // of the best g, for the contour lines
-const CIVIDIS = ["#00224e", "#123570", "#3b496c", "#575d6d", "#707173", "#8a8678", "#a59c74", "#c3b369", "#e1cc55", "#fee838"]
-  .map((colour) => [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16)));
+const CIVIDIS = "00224e 123570 3b496c 575d6d 707173 8a8678 a59c74 c3b369 e1cc55 fee838"
+  .split(" ")
+  .map((colour) => [0, 2, 4].map((at) => parseInt(colour.slice(at, at + 2), 16)));
 
 export const BOX = { left: 58, right: 74, top: 14, bottom: 44 };
 
@@ -46,7 +47,10 @@ export function drawSurface({ road, best, grid, reach, asked, symbol }) {
     pen.within(t.from, h.to, t.to - t.from, h.from - h.to, () => {
       pen.image(coloured(grid, best.objective), t.from, h.to, t.to - t.from, h.from - h.to);
       for (const share of SHARES) {
-        pen.line(contour(grid, share * best.objective, t, h), { stroke: share < 0.5 ? "#ffffff" : "#000000", width: 0.8 });
+        pen.line(contour(grid, share * best.objective, t, h), {
+          stroke: share < 0.5 ? "#ffffff" : "#000000",
+          width: 0.8,
+        });
       }
       drawBorder(pen, road, t, h, reach, colours);
     });
@@ -54,9 +58,18 @@ export function drawSurface({ road, best, grid, reach, asked, symbol }) {
     if (asked) drawMark(pen, t.at(asked.round_s), h.at(asked.local_steps), colours);
     pen.circle(t.at(best.round_s), h.at(best.local_steps), 6, { fill: "#ffffff", stroke: "#000000", width: 2 });
     const right = t.at(best.round_s) < (t.from + t.to) / 2;
-    pen.text(`H = ${best.local_steps}, T = ${brief(best.round_s)} s`, t.at(best.round_s) + (right ? 11 : -11), h.at(best.local_steps), {
-      fill: "#000000", halo: "#ffffff", size: 13, align: right ? "left" : "right", baseline: "middle",
-    });
+    pen.text(
+      `H = ${best.local_steps}, T = ${brief(best.round_s)} s`,
+      t.at(best.round_s) + (right ? 11 : -11),
+      h.at(best.local_steps),
+      {
+        fill: "#000000",
+        halo: "#ffffff",
+        size: 13,
+        align: right ? "left" : "right",
+        baseline: "middle",
+      },
+    );
   };
 }
 
@@ -90,7 +103,12 @@ function contour({ g, columns, rows }, level, t, h) {
   const y = (row) => h.from + ((h.to - h.from) * row) / (rows - 1);
   for (let row = 0; row + 1 < rows; row++) {
     for (let column = 0; column + 1 < columns; column++) {
-      const corners = [[column, row], [column + 1, row], [column + 1, row + 1], [column, row + 1]];
+      const corners = [
+        [column, row],
+        [column + 1, row],
+        [column + 1, row + 1],
+        [column, row + 1],
+      ];
       const values = corners.map(([i, k]) => g[k * columns + i]);
       if (values.every((value) => value >= level) || values.every((value) => value < level)) continue;
       const cuts = [];
@@ -109,7 +127,10 @@ function contour({ g, columns, rows }, level, t, h) {
 
 /** T_min(H): to its left no vehicle can upload. */
 function drawBorder(pen, road, t, h, { steps }, colours) {
-  const border = [[t.at(minDelay(road, 1)), h.at(1)], [t.at(minDelay(road, steps)), h.at(steps)]];
+  const border = [
+    [t.at(minDelay(road, 1)), h.at(1)],
+    [t.at(minDelay(road, steps)), h.at(steps)],
+  ];
   pen.area([...border, [t.from, h.at(steps)], [t.from, h.at(1)]], colours.note);
   pen.line(border, { stroke: colours.text, width: 1.6, dash: [6, 4] });
   pen.text("T too short for H steps", t.from + 10, h.to + 18, { fill: colours.text, size: 12, halo: colours.note });
@@ -120,14 +141,19 @@ function drawScale(pen, width, height, most, symbol, colours) {
   const axis = new Axis(0, most, bottom, top);
   for (let k = 0; k < 50; k++) {
     const [from, to] = [axis.at((most * k) / 50), axis.at((most * (k + 1)) / 50)];
-    pen.rect(x, to, 12, from - to + 0.5, `rgb(${colourOf((k + 0.5) / 50).map(Math.round).join(" ")})`);
+    const [red, green, blue] = colourOf((k + 0.5) / 50).map(Math.round);
+    pen.rect(x, to, 12, from - to + 0.5, `rgb(${red} ${green} ${blue})`);
   }
-  for (const value of axis.ticks(5)) pen.text(brief(value, 3), x + 16, axis.at(value), { fill: colours.soft, baseline: "middle", size: 11 });
+  for (const value of axis.ticks(5))
+    pen.text(brief(value, 3), x + 16, axis.at(value), { fill: colours.soft, baseline: "middle", size: 11 });
   pen.text(`${symbol} (1/s)`, x + 56, (top + bottom) / 2, { fill: colours.text, align: "center", turn: -Math.PI / 2 });
 }
 
 function drawMark(pen, x, y, colours) {
-  for (const [stroke, width] of [[colours.page, 5], [colours.bad, 2.4]]) {
+  for (const [stroke, width] of [
+    [colours.page, 5],
+    [colours.bad, 2.4],
+  ]) {
     pen.line([[x - 8, y], [x + 8, y], null, [x, y - 8], [x, y + 8]], { stroke, width });
   }
 }
@@ -146,14 +172,15 @@ export function drawCurves({ road, best, reach, compared, asked, symbol }) {
   return (pen, width, height, colours) => {
     const t = new Axis(0, reach.round_s, BOX.left, width - 20);
     const shown = asked && !compared.includes(asked.local_steps) ? [...compared, asked.local_steps] : compared;
-    const legend = legendPlaces(shown.map((h) => `H = ${h}`), t.from, t.to);
+    const names = shown.map((h) => `H = ${h}`);
+    const legend = legendPlaces(names, t.from, t.to);
     const g = new Axis(0, niceTop(1.12 * best.objective), height - BOX.bottom, legend.at(-1).y + 16);
     drawAxes(pen, t, g, { xName: "round length T (s)", yName: `${symbol} (1/s)`, colours });
     pen.within(t.from, g.to - 2, t.to - t.from, g.from - g.to + 4, () => {
       for (const [i, h] of shown.entries()) pen.line(curve(road, seen, h, t, g), strokeOf(h, i, best));
     });
     for (const [i, { text, x, y }] of legend.entries()) {
-      pen.line([[x, y], [x + 24, y]], strokeOf(shown[i], i, best));
+      straight(pen, x, y, x + 24, y, strokeOf(shown[i], i, best));
       pen.text(text, x + 28, y, { fill: colours.text, baseline: "middle" });
     }
     pen.circle(t.at(best.round_s), g.at(best.objective), 5, { fill: colours.text });
@@ -164,13 +191,17 @@ export function drawCurves({ road, best, reach, compared, asked, symbol }) {
 /** The best H is the line that is drawn through. */
 function strokeOf(h, i, best) {
   const isBest = h === best.local_steps;
-  return { stroke: SERIES[i % SERIES.length], width: isBest ? 2.6 : 1.6, dash: isBest ? [] : DASHES[1 + (i % (DASHES.length - 1))] };
+  return {
+    stroke: SERIES[i % SERIES.length],
+    width: isBest ? 2.6 : 1.6,
+    dash: isBest ? [] : DASHES[1 + (i % (DASHES.length - 1))],
+  };
 }
 
 function curve(road, seen, h, t, g) {
-  if (!fits(road, h)) return [[t.from, g.at(0)], [t.to, g.at(0)]];
   const least = minDelay(road, h);
-  const points = [[t.from, g.at(0)], [t.at(least), g.at(0)]];
+  const points = [0, fits(road, h) ? least : t.high].map((round_s) => [t.at(round_s), g.at(0)]);
+  if (!fits(road, h)) return points;
   const count = road.spreads ? 120 : 240;
   for (let k = 1; k <= count; k++) {
     const round_s = least + ((t.high - least) * k * k) / (count * count); // closer together where g rises

@@ -1,6 +1,7 @@
 // A trace of one's own: what its rounds look like beside Poisson's, with its own plan and Theorem 1's.
 
-import { Axis, Figure, drawAxes, niceTop } from "./chart.js";
+import { Axis, drawAxes, niceTop } from "./chart.js";
+import { Figure } from "./figure.js";
 import { ask, brief, byId, element, linesOf, percent, say, seconds } from "./page.js";
 
 export class TraceView {
@@ -16,11 +17,16 @@ export class TraceView {
   async #compare() {
     const [file] = byId("trace-file").files;
     if (!file) return say(byId("trace-says"), ["Choose a file first."]);
-    if (file.size > this.mostBytes) return say(byId("trace-says"), [`A trace must be at most ${this.mostBytes} bytes, got ${file.size}.`]);
+    if (file.size > this.mostBytes)
+      return say(byId("trace-says"), [`A trace must be at most ${this.mostBytes} bytes, got ${file.size}.`]);
     byId("trace-go").disabled = true;
     byId("trace-result").replaceChildren();
     say(byId("trace-says"), [`Reading ${file.name} …`], false);
-    const asked = new URLSearchParams({ name: file.name, section: byId("trace-section").value.trim(), tables: JSON.stringify(this.state.tables()) });
+    const asked = new URLSearchParams({
+      name: file.name,
+      section: byId("trace-section").value.trim(),
+      tables: JSON.stringify(this.state.tables()),
+    });
     try {
       const came = await ask(`/api/trace?${asked}`, { method: "POST", body: file });
       this.#show(file.name, came);
@@ -31,11 +37,19 @@ export class TraceView {
   }
 
   #show(name, came) {
-    say(byId("trace-says"), [
-      `${name}: ${came.crossings} crossings, ${brief(came.arrivals_per_s)} per second, stays of ${seconds(came.dwell_s)} (standard deviation ${seconds(came.dwell_sd_s)}).`,
-      ...(came.plan.reason ? [`No plan is possible: ${came.plan.reason}.`] : []),
-      ...came.simulations.map(({ warning }) => warning).filter(Boolean).slice(0, 1),
-    ], came.plan.reason !== null);
+    const stays = `${seconds(came.dwell_s)} (standard deviation ${seconds(came.dwell_sd_s)})`;
+    say(
+      byId("trace-says"),
+      [
+        `${name}: ${came.crossings} crossings, ${brief(came.arrivals_per_s)} per second, stays of ${stays}.`,
+        ...(came.plan.reason ? [`No plan is possible: ${came.plan.reason}.`] : []),
+        ...came.simulations
+          .map(({ warning }) => warning)
+          .filter(Boolean)
+          .slice(0, 1),
+      ],
+      came.plan.reason !== null,
+    );
     if (came.plan.reason) return;
     const histograms = came.simulations.map(histogram);
     byId("trace-result").replaceChildren(table(came), ...histograms.map(({ box }) => box));
@@ -53,22 +67,57 @@ function table({ plan, simulations }) {
   const other = plan.poisson_plan;
   const promised = [plan.objective, other?.promised_objective];
   const real = [plan.objective, other?.real_objective];
-  const header = ["", "H", "T", "g promised", "g on the trace", "uploads per round", "empty rounds", "Poisson says", "variance/mean"];
+  const header = [
+    "",
+    "H",
+    "T",
+    "g promised",
+    "g on the trace",
+    "uploads per round",
+    "empty rounds",
+    "Poisson says",
+    "variance/mean",
+  ];
   const rows = simulations.map((each, i) => [
-    each.title, each.local_steps, seconds(each.round_s), `${brief(promised[i])} /s`, `${brief(real[i])} /s`, brief(each.mean_uploads),
-    percent(each.empty_prob), percent(each.expected_empty_prob), brief(each.variance_to_mean, 3),
+    each.title,
+    each.local_steps,
+    seconds(each.round_s),
+    `${brief(promised[i])} /s`,
+    `${brief(real[i])} /s`,
+    brief(each.mean_uploads),
+    percent(each.empty_prob),
+    percent(each.expected_empty_prob),
+    brief(each.variance_to_mean, 3),
   ]);
-  return element("div", { className: "wide", tabIndex: 0, role: "region", "aria-label": "both plans" },
-    element("table", {},
+  return element(
+    "div",
+    { className: "wide", tabIndex: 0, role: "region", "aria-label": "both plans" },
+    element(
+      "table",
+      {},
       element("thead", {}, element("tr", {}, ...header.map((name) => element("th", { scope: "col" }, name)))),
-      element("tbody", {}, ...rows.map((row) => element("tr", {}, ...row.map((cell, i) => element("td", { className: i ? "" : "text" }, String(cell)))))),
-    ));
+      element(
+        "tbody",
+        {},
+        ...rows.map((row) =>
+          element("tr", {}, ...row.map((cell, i) => element("td", { className: i ? "" : "text" }, String(cell)))),
+        ),
+      ),
+    ),
+  );
 }
 
 function histogram(came) {
-  const canvas = element("canvas", { className: "plot", role: "img", "aria-label": `uploads per round with ${came.title}` });
+  const canvas = element("canvas", {
+    className: "plot",
+    role: "img",
+    "aria-label": `uploads per round with ${came.title}`,
+  });
   const caption = `${came.title}: bars are the trace's ${came.rounds} rounds, circles are Poisson's with the same mean.`;
-  return { box: element("figure", {}, canvas, element("figcaption", {}, caption)), figure: new Figure(canvas, drawHistogram(came)) };
+  return {
+    box: element("figure", {}, canvas, element("figcaption", {}, caption)),
+    figure: new Figure(canvas, drawHistogram(came)),
+  };
 }
 
 function drawHistogram({ histogram: shares, poisson }) {
@@ -78,6 +127,8 @@ function drawHistogram({ histogram: shares, poisson }) {
     drawAxes(pen, x, y, { xName: "uploads in a round", yName: "share of rounds", colours });
     const wide = Math.min(0.7 * (x.at(1) - x.at(0)), 60);
     shares.forEach((share, i) => pen.rect(x.at(i) - wide / 2, y.at(share), wide, y.from - y.at(share), colours.accent));
-    poisson.forEach((share, i) => pen.circle(x.at(i), y.at(share), 5, { fill: colours.page, stroke: colours.second, width: 2.5 }));
+    poisson.forEach((share, i) =>
+      pen.circle(x.at(i), y.at(share), 5, { fill: colours.page, stroke: colours.second, width: 2.5 }),
+    );
   };
 }
