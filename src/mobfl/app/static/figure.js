@@ -9,11 +9,18 @@ export function look() {
   return Object.fromEntries(names.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
 }
 
+/** Only if it has to be: a canvas that is resized is a new one, and costs as much. */
+export function resized(canvas, width, height) {
+  if (canvas.width !== width) canvas.width = width;
+  if (canvas.height !== height) canvas.height = height;
+  return canvas;
+}
+
 class CanvasPen {
   constructor(canvas, width, height, scale) {
-    [canvas.width, canvas.height] = [Math.round(width * scale), Math.round(height * scale)];
+    resized(canvas, Math.round(width * scale), Math.round(height * scale));
     this.on = canvas.getContext("2d");
-    this.on.scale(scale, scale);
+    this.on.setTransform(scale, 0, 0, scale, 0, 0);
   }
 
   rect(x, y, width, height, fill) {

@@ -1,6 +1,7 @@
 // The figures of a plan: g over H and T with the optimum and the feasible border, and g(H, ·) for several H.
 
 import { Axis, DASHES, SERIES, drawAxes, legendPlaces, niceTop, straight } from "./chart.js";
+import { resized } from "./figure.js";
 import { brief } from "./page.js";
 import { fits, forPictures, maxLocalSteps, minDelay, promise } from "./theory.js";
 
@@ -73,17 +74,17 @@ export function drawSurface({ road, best, grid, reach, asked, symbol }) {
   };
 }
 
+const small = document.createElement("canvas"); // used again and again
+
 /** The colours of the grid as a small picture, H upwards. */
 function coloured({ g, columns, rows }, most) {
-  const canvas = document.createElement("canvas");
-  [canvas.width, canvas.height] = [columns, rows];
+  const canvas = resized(small, columns, rows);
   const on = canvas.getContext("2d");
   const pixels = on.createImageData(columns, rows);
   for (let row = 0; row < rows; row++) {
     for (let column = 0; column < columns; column++) {
-      const at = 4 * ((rows - 1 - row) * columns + column);
-      const [red, green, blue] = colourOf(g[row * columns + column] / most);
-      pixels.data.set([red, green, blue, 255], at);
+      const colour = PALETTE[Math.round(255 * Math.min(Math.max(g[row * columns + column] / most, 0), 1))];
+      pixels.data.set(colour, 4 * ((rows - 1 - row) * columns + column));
     }
   }
   on.putImageData(pixels, 0, 0);
@@ -96,6 +97,8 @@ function colourOf(share) {
   return CIVIDIS[i].map((low, k) => low + (CIVIDIS[i + 1][k] - low) * (place - i));
 }
 
+const PALETTE = Array.from({ length: 256 }, (_, i) => Uint8ClampedArray.of(...colourOf(i / 255), 255));
+
 /** Where g crosses a level, by marching squares: points of short lines with gaps between. */
 function contour({ g, columns, rows }, level, t, h) {
   const lines = [];
@@ -103,26 +106,33 @@ function contour({ g, columns, rows }, level, t, h) {
   const y = (row) => h.from + ((h.to - h.from) * row) / (rows - 1);
   for (let row = 0; row + 1 < rows; row++) {
     for (let column = 0; column + 1 < columns; column++) {
-      const corners = [
-        [column, row],
-        [column + 1, row],
-        [column + 1, row + 1],
-        [column, row + 1],
-      ];
-      const values = corners.map(([i, k]) => g[k * columns + i]);
-      if (values.every((value) => value >= level) || values.every((value) => value < level)) continue;
-      const cuts = [];
-      for (let k = 0; k < 4; k++) {
-        const [a, b] = [values[k], values[(k + 1) % 4]];
-        if (a >= level === b >= level) continue;
-        const share = (level - a) / (b - a);
-        const [[i0, k0], [i1, k1]] = [corners[k], corners[(k + 1) % 4]];
-        cuts.push([x(i0 + share * (i1 - i0)), y(k0 + share * (k1 - k0))]);
+      const at = row * columns + column;
+      const [low, next] = [g[at] >= level, g[at + 1] >= level];
+      const [above, across] = [g[at + columns] >= level, g[at + columns + 1] >= level];
+      if (low === next && low === above && low === across) continue; // most cells
+      const cuts = cutsOf([g[at], g[at + 1], g[at + columns + 1], g[at + columns]], level);
+      for (const [i, [right, up]] of cuts.entries()) {
+        lines.push([x(column + right), y(row + up)]);
+        if (i % 2) lines.push(null);
       }
-      for (let k = 0; k + 1 < cuts.length; k += 2) lines.push(cuts[k], cuts[k + 1], null);
     }
   }
   return lines;
+}
+
+const CORNERS = [0, 1, 1, 0].map((right, k) => [right, Number(k > 1)]); // of a cell, all around
+
+/** Where the sides of a cell with these corners cross the level. */
+function cutsOf(values, level) {
+  const cuts = [];
+  for (let k = 0; k < 4; k++) {
+    const [a, b] = [values[k], values[(k + 1) % 4]];
+    if (a >= level === b >= level) continue;
+    const [from, to] = [CORNERS[k], CORNERS[(k + 1) % 4]];
+    const share = (level - a) / (b - a);
+    cuts.push([0, 1].map((axis) => from[axis] + share * (to[axis] - from[axis])));
+  }
+  return cuts;
 }
 
 /** T_min(H): to its left no vehicle can upload. */
