@@ -4,7 +4,6 @@ import socket
 import threading
 import webbrowser
 from pathlib import Path
-from types import FrameType
 
 import uvicorn
 
@@ -16,14 +15,9 @@ _LAST_WORDS_S = 1
 
 
 class _Server(uvicorn.Server):
-    """Tells open streams at once that it ends, and a browser when it has begun."""
+    """Opens the browser once it has begun."""
 
-    closing = False
     opens: str | None = None
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self.closing = True
-        super().handle_exit(sig, frame)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -32,18 +26,20 @@ class _Server(uvicorn.Server):
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that is bound, so that a port in use is known before anything else is done."""
+    """A socket that listens, so that a port in use is known before anything else is done."""
     if not 1 <= port <= 65535:
         raise InputError(f"--port must be 1 to 65535, got {port}")
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        bound = socket.socket(family, kind, protocol)
+    except socket.gaierror as error:
+        raise InputError(f"--host must be a name or address of this computer, got {host!r}: {error.strerror}") from None
+    bound = socket.socket(family, kind, protocol)
+    try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(address)
         bound.listen()  # whoever comes before the server has begun waits
-    except socket.gaierror as error:
-        raise InputError(f"--host must be a name or address of this computer, got {host!r}: {error.strerror}") from None
     except OSError as error:
+        bound.close()
         raise InputError(f"--port {port} of {host} must be free, got: {error.strerror}") from None
     return bound
 
@@ -57,7 +53,7 @@ def serve(bound: socket.socket, host: str, runs: Path | None = None, opens: str 
     server: _Server
 
     def closing() -> bool:
-        return server.closing
+        return server.should_exit
 
     config = uvicorn.Config(
         build(host, runs, closing), log_level="warning", lifespan="off", ws="none", loop="asyncio", http="h11",
