@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from browser import chromium
 from fake_task import CountingTask
 from mobfl import InputError, Job, Scenario, theory, train
 from mobfl.cli import cli
 from mobfl.report_page import write_report
-from mobfl.results import Run
 from mobfl.run_folder import read_run
+from mobfl.runs import Run
 from mobfl.studies import Labelled, read_studies, uploads_of
 from small_sweep import as_toml, small_block
 
@@ -93,14 +94,8 @@ def test_a_sweep_that_is_not_finished_has_a_report_of_what_there_is(reproduced: 
 
 
 def test_a_browser_shows_it_without_errors_and_without_asking_anybody(reproduced: Path) -> None:
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("needs Debian's chromium")
-    playwright = pytest.importorskip("playwright.sync_api")
     said, asked = list[str](), list[str]()
-    with playwright.sync_playwright() as browsers:
-        flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
-        browser = browsers.chromium.launch(executable_path=chromium, args=flags)
+    with chromium() as browser:
         for width in (1280, 390):
             page = browser.new_page(viewport={"width": width, "height": 800})
             page.on("console", lambda message: said.append(message.text))
@@ -111,6 +106,5 @@ def test_a_browser_shows_it_without_errors_and_without_asking_anybody(reproduced
             assert shown
             assert page.evaluate("document.documentElement.scrollWidth") <= width
             page.close()
-        browser.close()
     assert said == []
     assert {url for url in asked if not url.startswith("data:")} == {(reproduced / "report.html").as_uri()}

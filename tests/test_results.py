@@ -13,7 +13,8 @@ from click.testing import CliRunner
 from fake_task import CountingTask
 from mobfl import InputError, Job, Scenario, read_history, theory, train
 from mobfl.cli import cli
-from mobfl.results import Results, export, export_tensorboard, find_runs
+from mobfl.results import Results, export, export_tensorboard
+from mobfl.runs import find_runs
 from mobfl.servers.fedasync import FedAsync
 
 ROAD = Scenario.from_dict({"training": {"samples_per_vehicle": [20, 40], "batch_size": 8, "duration_s": 300.0}})

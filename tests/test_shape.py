@@ -43,5 +43,10 @@ def test_planning_loads_nothing_heavy() -> None:
     assert not loaded_by(plan_json) & heavy
 
 
+def test_the_page_does_without_the_other_extras() -> None:
+    others = {"torch", "matplotlib", "duckdb", "jinja2", "joblib", "pandas", "flwr"}
+    assert not loaded_by("import mobfl.app.serving, mobfl.cli") & others
+
+
 def test_training_on_a_cpu_does_without_torch() -> None:
     assert "torch" not in loaded_by("import mobfl.training, mobfl.tasks.catalogue")

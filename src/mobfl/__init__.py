@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from mobfl.history import History
     from mobfl.mobility.crossings import Crossings
     from mobfl.mobility.recorded import read_crossings
-    from mobfl.results import Results, find_runs
+    from mobfl.results import Results
     from mobfl.run_folder import read_history
+    from mobfl.runs import find_runs
     from mobfl.simulation import Simulation, simulate
     from mobfl.sweep import run_sweep
     from mobfl.sweep_file import load_sweep
@@ -58,7 +59,7 @@ _LATER = {
     "Results": "mobfl.results",
     "Simulation": "mobfl.simulation",
     "build_task": "mobfl.tasks.catalogue",
-    "find_runs": "mobfl.results",
+    "find_runs": "mobfl.runs",
     "load_sweep": "mobfl.sweep_file",
     "read_crossings": "mobfl.mobility.recorded",
     "read_history": "mobfl.run_folder",

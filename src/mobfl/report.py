@@ -10,6 +10,7 @@ from mobfl import theory
 from mobfl.plans import Plan, TracePlan
 from mobfl.scenario import Scenario
 from mobfl.sensitivity import OFF_BY, sensitivity
+from mobfl.symbols import SYMBOLS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,18 +22,18 @@ if TYPE_CHECKING:
     from mobfl.simulation import Simulation
 
 # What planning depends on, in the order of the symbol table.
-_PLANNED_WITH = [
-    ("road.length_m", "m", "length of the section"),
-    ("traffic.speed_mps", "m/s", "mean speed"),
-    ("traffic.speed_sd_mps", "m/s", "spread of speeds"),
-    ("traffic.arrivals_per_s", "1/s", "arrivals"),
-    ("traffic.participation", "", "share that takes part"),
-    ("link.download_s", "s", "download of the model"),
-    ("link.upload_s", "s", "upload of the model"),
-    ("compute.min_step_s", "s", "least time of a local step"),
-    ("compute.extra_step_s", "s", "mean random time on top"),
-]
-_NOISE = ("training.noise_uploads", "", "uploads that are worth half a round")
+_PLANNED_WITH = (
+    "road.length_m",
+    "traffic.speed_mps",
+    "traffic.speed_sd_mps",
+    "traffic.arrivals_per_s",
+    "traffic.participation",
+    "link.download_s",
+    "link.upload_s",
+    "compute.min_step_s",
+    "compute.extra_step_s",
+)
+_NOISE = "training.noise_uploads"
 
 
 def print_plan(console: Console, scenario: Scenario, title: str, plan: Plan) -> None:
@@ -52,7 +53,8 @@ def print_plan(console: Console, scenario: Scenario, title: str, plan: Plan) -> 
 def _scenario_table(scenario: Scenario) -> Table:
     table = Table(box=None, show_header=False)
     given = {f"{name}.{key}" for name, keys in scenario.given().items() for key in keys}
-    for key, unit, meaning in [*_PLANNED_WITH, _NOISE] if scenario.training.noise_uploads else _PLANNED_WITH:
+    for key in [*_PLANNED_WITH, _NOISE] if scenario.training.noise_uploads else _PLANNED_WITH:
+        _, unit, meaning = SYMBOLS[key]
         derived = scenario.link.model_bytes is not None and key in ("link.download_s", "link.upload_s")
         origin = "" if key in given else "from model_bytes" if derived else "default"
         table.add_row(key, f"{scenario.value(key):g} {unit}", meaning, f"[dim]{origin}[/dim]")

@@ -71,6 +71,9 @@ class FixedPlan:
         return Order(self.local_steps, self.round_s, FOREVER)
 
 
+_ROW_COLUMNS = ("round", "vehicle", "key", "attempt", "begin_s", "compute_s", "end_s", "outcome")
+
+
 @dataclass(frozen=True)
 class VehicleRows:
     """A row per vehicle and round, in the order of the rounds.
@@ -91,6 +94,11 @@ class VehicleRows:
 
     def __len__(self) -> int:
         return len(self.round)
+
+    def of_rounds(self, first: int, stop: int) -> "VehicleRows":
+        """The rows of the rounds from `first` to before `stop`."""
+        kept = slice(*np.searchsorted(self.round, [first, stop]))
+        return VehicleRows(self.names, *(getattr(self, name)[kept] for name in _ROW_COLUMNS))
 
     def to_dicts(self, link: Link) -> list[dict[str, Any]]:
         """With the instant at which each stage begins, None where it was not reached, and how it ended when."""
@@ -177,8 +185,7 @@ def _joined(blocks: list[Rounds]) -> Rounds:
 
     number, start_s, present, uploads = (column(name, blocks) for name in ("round", "start_s", "present", "uploads"))
     rows = [block.vehicles for block in blocks if block.vehicles is not None]
-    names = ("round", "vehicle", "key", "attempt", "begin_s", "compute_s", "end_s", "outcome")
-    vehicles = VehicleRows(rows[-1].names, *(column(name, rows) for name in names)) if rows else None
+    vehicles = VehicleRows(rows[-1].names, *(column(name, rows) for name in _ROW_COLUMNS)) if rows else None
     return Rounds(first.local_steps, first.round_s, number, start_s, present, uploads, vehicles)
 
 

@@ -12,8 +12,8 @@ from mobfl import theory
 from mobfl.analysis import Point, Regret, best_until, proxy_spearman, regret, spans_plane
 from mobfl.estimates import BatchMeans, Estimate
 from mobfl.history import History
-from mobfl.results import Run, read_one
 from mobfl.run_folder import read_status
+from mobfl.runs import Run, read_one
 from mobfl.scenario import Scenario
 from mobfl.sweep_folder import RUNS, Entry, read_sweep
 

@@ -8,6 +8,7 @@ import click
 
 import mobfl
 from mobfl.cli.options import FAILED, INTERRUPTED, WRONG_INPUT
+from mobfl.cli.page import app
 from mobfl.cli.planning import plan, scenarios
 from mobfl.cli.results import results
 from mobfl.cli.simulation import simulate, traffic
@@ -22,7 +23,7 @@ def cli() -> None:
     """Federated learning on vehicles that are only passing by."""
 
 
-for command in (plan, simulate, train, sweep, results, report, reproduce, traffic, scenarios):
+for command in (plan, simulate, train, sweep, results, report, reproduce, traffic, scenarios, app):
     cli.add_command(command)
 
 

@@ -44,7 +44,8 @@ def results(
 ) -> None:
     """List, filter, compare and export the runs anywhere below FOLDER."""
     need("results of many runs", "experiments", "duckdb")
-    from mobfl.results import Results, check_export, export, export_tensorboard, find_runs
+    from mobfl.results import Results, check_export, export, export_tensorboard
+    from mobfl.runs import find_runs
 
     if file is not None:
         check_export(file)

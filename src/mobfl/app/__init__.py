@@ -1,0 +1,1 @@
+"""The page: plan a road, watch its rounds, follow its runs."""

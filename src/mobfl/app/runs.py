@@ -1,0 +1,156 @@
+"""The runs and sweeps of one folder as rows, read again when their files change. Nothing outside the folder is read."""
+
+import hashlib
+import json
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mobfl.analysis import best_until
+from mobfl.errors import InputError
+from mobfl.figures.canvas import column_label
+from mobfl.json_files import plain
+from mobfl.run_folder import ROUNDS, RUN, read_history, read_status
+from mobfl.runs import TABLES, Run, read_one, run_places
+from mobfl.sweep_folder import RUNS, SWEEP, Entry, StoredSweep, read_sweep
+
+_MOST_POINTS = 1000  # of a curve: more than a screen has columns
+# What the runs of one figure must have in common: all but plan and seed.
+_SETTING = ("task", "scenario", "data", "trace")
+
+# What of a run's row the page shows.
+_KEPT = (
+    "task", "plan", "local_steps", "round_s", "objective", "seed", "reason", "rounds", "uploads", "virtual_s",
+    "min_loss",
+)  # fmt: skip
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A run as it was when its files had this stamp."""
+
+    stamp: tuple[Any, ...]
+    row: Row
+    place: Path
+
+
+class RunsFolder:
+    """Looks through the folder each time it is asked, and reads only what has changed."""
+
+    def __init__(self, folder: Path) -> None:
+        if not folder.is_dir():
+            raise InputError(f"--runs must be a folder, got {str(folder)!r}")
+        self._root = folder.resolve()
+        self._seen = dict[str, Seen]()
+        self._reading = threading.Lock()
+
+    def look(self) -> Mapping[str, Seen]:
+        """All runs by name, those that have not begun after the others."""
+        with self._reading:
+            entries = self._entries()
+            places = {place: name for place, name in run_places(self._root).items() if self._is_inside(place)}
+            found = {name: self._see(place, name, entries.get(place)) for place, name in places.items()}
+            for place, entry in entries.items():
+                if place not in places and entry.run not in found:
+                    found[entry.run] = Seen((), _row(entry.run, entry, "waiting"), place)
+            self._seen = found
+            return found
+
+    def curve(self, name: str, column: str) -> Row:
+        """A run's loss or KPI over virtual time, as it was after each round and at its best so far."""
+        seen = self._seen.get(name) or self.look().get(name)
+        if seen is None or not seen.stamp:
+            raise InputError(f"run must be one of the folder's, got {name!r}")
+        history = read_history(seen.place)
+        best = best_until(history, column, np.append(0.0, history.columns["end_s"]))  # which checks the column
+        times = np.append(0.0, history.columns["end_s"])
+        values = np.append(history.initial[column], history.columns[column])
+        shown = np.unique(np.linspace(0, len(times) - 1, _MOST_POINTS).round().astype(int))
+        return plain({"time_s": times[shown].tolist(), "now": values[shown].tolist(), "best": best[shown].tolist()})
+
+    def _see(self, place: Path, name: str, entry: Entry | None) -> Seen:
+        stamp = (_stamp(place / RUN), _stamp(place / ROUNDS), entry)
+        before = self._seen.get(name)
+        if before is not None and before.stamp == stamp:
+            return before
+        return Seen(stamp, _read_row(place, name, entry), place)
+
+    def _entries(self) -> dict[Path, Entry]:
+        """What the sweeps call their runs; a run of several studies by the first."""
+        found = dict[Path, Entry]()
+        for file in sorted(self._root.rglob(SWEEP)):
+            if self._leads_inside(file):
+                for entry in _readable(file.parent).entries:
+                    found.setdefault(file.parent / RUNS / entry.run, entry)
+        return {place: entry for place, entry in found.items() if self._leads_inside(place)}
+
+    def _is_inside(self, place: Path) -> bool:
+        return all(self._leads_inside(file) for file in (place, place / RUN, place / ROUNDS))
+
+    def _leads_inside(self, file: Path) -> bool:
+        """Whether it is in the folder once links are followed."""
+        try:
+            return file.resolve().is_relative_to(self._root)
+        except (OSError, RuntimeError):  # a circle of links
+            return False
+
+
+def _readable(folder: Path) -> StoredSweep:
+    try:
+        return read_sweep(folder)
+    except InputError:
+        return StoredSweep("", 0, ())
+
+
+def _stamp(file: Path) -> tuple[int, int] | None:
+    try:
+        told = file.stat()
+    except OSError:
+        return None
+    return told.st_mtime_ns, told.st_size
+
+
+def _read_row(place: Path, name: str, entry: Entry | None) -> Row:
+    """What the page shows of a run; of one that cannot be read, why."""
+    try:
+        return _told(read_one(place, name), entry)
+    except (InputError, KeyError, TypeError, AttributeError, ValueError) as error:
+        before = read_status(place)  # it may have failed before there was anything else to tell
+        if before.status == "failed":
+            return _row(name, entry, "failed", reason=before.reason)
+        reason = str(error) if isinstance(error, InputError) else f"its {RUN} is not a run's: {error!r}"
+        return _row(name, entry, "unreadable", reason=reason)
+
+
+def _told(run: Run, entry: Entry | None) -> Row:
+    row, kpis = run.row(), run.history.kpis
+    return _row(
+        run.name,
+        entry,
+        row["status"],
+        **{key: row[key] for key in _KEPT},
+        duration_s=run.scenario.training.duration_s,
+        kpis={kpi: _kpi(kpi, row[f"best_{kpi}"], more) for kpi, more in kpis.items()},
+        setting=_setting(run.description),
+        tables={table: run.description["scenario"][table] for table in TABLES},
+    )
+
+
+def _kpi(kpi: str, best: float, more_is_better: bool) -> Row:
+    return {"label": column_label(kpi), "best": best, "more_is_better": more_is_better}
+
+
+def _row(name: str, entry: Entry | None, status: str, **values: Any) -> Row:
+    label = None if entry is None else {"study": entry.study, "label": entry.label, "task": entry.task}
+    return plain({"run": name, "status": status, **(label or {}), **values})
+
+
+def _setting(told: Mapping[str, Any]) -> str:
+    text = json.dumps([told[key] for key in _SETTING], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -1,0 +1,212 @@
+// The view of a plan: computed here while a slider moves, said by the server once it rests.
+
+import { Figure } from "./figure.js";
+import { MOST_STEPS, bestPlan } from "./optimum.js";
+import { brief, byId, linesOf, oncePerFrame, percent, post, save, say, seconds, whenAtRest } from "./page.js";
+import { comparedSteps, drawCurves, drawSurface, extent, surfaceAxes, surfaceOf } from "./surface.js";
+import { conditions, fits, maxLocalSteps, minDelay, promise } from "./theory.js";
+
+const AT_REST_MS = 150;
+
+export class PlanView {
+  /** `asked` and `compared` are what a person wants to see besides the optimum. */
+  constructor(state, onChange) {
+    Object.assign(this, { state, onChange, asked: null, compared: null, told: null, redraws: 0 });
+    this.figures = { surface: new Figure(byId("surface"), () => {}), curves: new Figure(byId("curves"), () => {}) };
+    this.draw = oncePerFrame(() => this.#draw());
+    this.settle = whenAtRest(() => this.#askServer(), AT_REST_MS);
+    state.watch(() => this.changed());
+    this.#listen();
+  }
+
+  changed() {
+    this.told = null;
+    byId("results").dataset.settled = false;
+    this.draw();
+    this.settle();
+    this.onChange();
+  }
+
+  /** The server's plan once it has answered; null if there is none. */
+  async settled() {
+    while (!this.told && !this.state.mistake()) await new Promise((done) => setTimeout(done, 30));
+    return this.told?.best?.local_steps ? this.told.best : null;
+  }
+
+  /** Looks at another H and T, or at none. */
+  askAbout(h, t) {
+    this.asked = h > 0 && t > 0 ? { h: Math.max(1, Math.round(h)), t } : null;
+    this.draw();
+    this.onChange();
+  }
+
+  compare(text) {
+    const steps = text
+      .split(/[ ,;]+/)
+      .map(Number)
+      .filter((h) => Number.isInteger(h) && h > 0);
+    this.compared = steps.length ? [...new Set(steps)].slice(0, 8) : null;
+    this.draw();
+    this.onChange();
+  }
+
+  // ---- numbers --------------------------------------------------------------------------------------
+
+  #draw() {
+    const mistake = this.state.mistake();
+    this.road = mistake ? null : conditions(this.state.tables());
+    this.best = this.road && this.#optimum();
+    this.#showNumbers();
+    if (mistake) say(byId("plan-says"), [mistake]);
+    else if (this.told) say(byId("plan-says"), this.told.lines);
+    else if (this.best) say(byId("plan-says"), []);
+    this.#showFigures();
+    this.#showAsked();
+    this.redraws++;
+  }
+
+  /** The server's plan where it has answered: it is the one that `mobfl plan` gives. */
+  #optimum() {
+    if (this.told?.lines.length) return null;
+    if (this.told) return this.told.best;
+    return maxLocalSteps(this.road) <= MOST_STEPS ? bestPlan(this.road) : null;
+  }
+
+  async #askServer() {
+    if (this.state.mistake()) return;
+    this.asking?.abort();
+    this.asking = new AbortController();
+    try {
+      const {
+        plan,
+        contributing_visit_prob: visits,
+        toml,
+      } = await post("/api/plan", this.state.tables(), this.asking.signal);
+      const best = { ...plan, uploads: plan.expected_uploads, valid: plan.valid_round_prob };
+      this.told = { best, visits, toml, lines: plan.reason ? [`No plan is possible: ${plan.reason}.`] : [] };
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      this.told = { lines: linesOf(error), toml: null };
+    }
+    this.draw();
+  }
+
+  #showNumbers() {
+    const best = this.best;
+    byId("best-h").textContent = best ? best.local_steps : "–";
+    byId("best-t").textContent = seconds(best?.round_s);
+    byId("best-g").textContent = best ? `${brief(best.objective)} /s` : "–";
+    byId("best-uploads").textContent = brief(best?.uploads);
+    byId("best-valid").textContent = percent(best?.valid);
+    byId("best-visits").textContent = best && this.told ? percent(this.told.visits) : "…";
+    if (!best) byId("best-visits").textContent = "–";
+    byId("best-g-name").textContent = this.road?.noise
+      ? "g_ν, steps per second × M/(M + ν)"
+      : "g, valid steps per second";
+    byId("results").dataset.settled = this.told !== null;
+  }
+
+  #showFigures() {
+    const { road, best } = this;
+    byId("pictures").hidden = !this.road || Boolean(this.told?.lines.length);
+    for (const figure of Object.values(this.figures)) figure.draw = () => {};
+    if (best) {
+      this.reach = extent(road, best);
+      const compared = this.compared ?? comparedSteps(road, best.local_steps);
+      const shown = {
+        road,
+        best,
+        reach: this.reach,
+        asked: this.#answer(),
+        compared,
+        symbol: road.noise ? "g_ν" : "g",
+      };
+      this.figures.surface.draw = drawSurface({ ...shown, grid: surfaceOf(road, this.reach) });
+      this.figures.curves.draw = drawCurves(shown);
+      byId("surface").setAttribute(
+        "aria-label",
+        `g over local steps and round length, greatest at H = ${best.local_steps}, T = ${brief(best.round_s)} seconds`,
+      );
+    }
+    for (const figure of Object.values(this.figures)) figure.show();
+  }
+
+  #answer() {
+    if (!this.asked || !this.road) return null;
+    const { h, t } = this.asked;
+    return { local_steps: h, round_s: t, ...promise(this.road, h, t) };
+  }
+
+  #showAsked() {
+    const [h, t] = [byId("ask-h"), byId("ask-t")];
+    if (document.activeElement !== h) h.value = this.asked?.h ?? "";
+    if (document.activeElement !== t) t.value = this.asked ? Number(this.asked.t.toPrecision(5)) : "";
+    byId("asked-says").textContent = this.#sentence();
+  }
+
+  #sentence() {
+    const answer = this.#answer();
+    if (!answer) return "Choose a point to see what it would give.";
+    const { local_steps: h, round_s: t } = answer;
+    const takes = `${h} steps take at least ${seconds(minDelay(this.road, h))} with both transfers`;
+    if (!fits(this.road, h)) return `${takes}, longer than any vehicle stays.`;
+    if (answer.uploads === 0) return `No upload: ${takes}, longer than the round.`;
+    const share = this.best ? `, ${percent(answer.objective / this.best.objective)} of the best` : "";
+    const rounds = `${percent(answer.valid)} of the rounds valid, ${brief(3600 / t, 3)} rounds per hour`;
+    return `g = ${brief(answer.objective)} /s${share}; ${brief(answer.uploads)} uploads per round, ${rounds}.`;
+  }
+
+  // ---- hands ----------------------------------------------------------------------------------------
+
+  #listen() {
+    const surface = byId("surface");
+    surface.addEventListener("pointerdown", (event) => {
+      surface.setPointerCapture(event.pointerId);
+      this.#point(event);
+    });
+    surface.addEventListener("pointermove", (event) => event.buttons && this.#point(event));
+    surface.addEventListener("keydown", (event) => this.#key(event));
+    for (const id of ["ask-h", "ask-t"]) {
+      byId(id).addEventListener("input", () => this.askAbout(byId("ask-h").valueAsNumber, byId("ask-t").valueAsNumber));
+    }
+    byId("ask-nothing").addEventListener("click", () => this.askAbout(0, 0));
+    byId("compared").addEventListener("input", (event) => this.compare(event.target.value));
+    for (const button of document.querySelectorAll("[data-save]")) {
+      button.addEventListener("click", () => this.#save(button.dataset.save, button.dataset.as));
+    }
+    byId("save-toml").addEventListener("click", () => this.#saveToml());
+  }
+
+  #point(event) {
+    if (!this.best) return;
+    const box = byId("surface").getBoundingClientRect();
+    const { t, h } = surfaceAxes(box, this.reach);
+    const within = (axis, place) => Math.min(Math.max(axis.value(place), axis.low), axis.high);
+    this.askAbout(
+      within(h, event.clientY - box.top),
+      Math.max(within(t, event.clientX - box.left), this.reach.round_s / 1000),
+    );
+  }
+
+  #key(event) {
+    const moves = { ArrowUp: [1, 0], ArrowDown: [-1, 0], ArrowRight: [0, 1], ArrowLeft: [0, -1] };
+    if (event.key === "Escape") this.askAbout(0, 0);
+    if (!(event.key in moves) || !this.best) return;
+    event.preventDefault();
+    const [dh, dt] = moves[event.key].map((move) => move * (event.shiftKey ? 10 : 1));
+    const { h, t } = this.asked ?? { h: this.best.local_steps, t: this.best.round_s };
+    const step = this.reach.round_s / 200;
+    this.askAbout(Math.max(1, h + dh), Math.max(step / 5, t + dt * step));
+  }
+
+  async #save(which, as) {
+    const figure = this.figures[which];
+    save(`mobfl-${which}.${as}`, as === "svg" ? figure.toSvg() : await figure.toPng());
+  }
+
+  /** The scenario's own TOML; of one that is not valid there is none. */
+  async #saveToml() {
+    if (!this.told) await this.#askServer();
+    if (this.told?.toml) save(`${this.state.preset}.toml`, new Blob([this.told.toml], { type: "application/toml" }));
+  }
+}

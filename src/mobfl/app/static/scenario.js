@@ -1,0 +1,121 @@
+// The scenario that is being looked at: its values by dotted key, and the address that holds it.
+
+import { conditions } from "./theory.js";
+
+const SECONDS = ["link.download_s", "link.upload_s"];
+const SIZES = ["link.model_bytes", "link.downlink_bps", "link.uplink_bps"];
+
+export class ScenarioState {
+  constructor({ fields, presets }) {
+    this.fields = new Map(fields.map((field) => [field.key, field]));
+    this.presets = new Map(Object.entries(presets).map(([name, { tables }]) => [name, flat(tables)]));
+    this.listeners = [];
+    this.use("paper");
+  }
+
+  /** Calls back on every change. */
+  watch(listener) {
+    this.listeners.push(listener);
+  }
+
+  changed() {
+    for (const listener of this.listeners) listener();
+  }
+
+  use(preset) {
+    this.preset = preset;
+    this.values = new Map(this.presets.get(preset));
+  }
+
+  set(key, value) {
+    this.values.set(key, value);
+    this.changed();
+  }
+
+  get bySize() {
+    return this.values.has(SIZES[0]);
+  }
+
+  /** Gives the link the other way, with transfers that take as long as before. */
+  giveLinkBySize(bySize) {
+    if (bySize === this.bySize) return;
+    const { download_s, upload_s } = conditions(this.tables());
+    const size = 62_632; // Lidar2D in float32
+    const rate = (transfer_s) => (transfer_s > 0 ? Number(((8 * size) / transfer_s).toPrecision(6)) : 6e6);
+    const given = bySize ? [size, rate(download_s), rate(upload_s)] : [download_s, upload_s];
+    for (const key of bySize ? SECONDS : SIZES) this.values.delete(key);
+    (bySize ? SIZES : SECONDS).forEach((key, i) => this.values.set(key, given[i]));
+    this.changed();
+  }
+
+  /** As TOML has it. */
+  tables() {
+    const tables = {};
+    for (const [key, value] of this.values) {
+      const [table, name] = key.split(".");
+      (tables[table] ??= {})[name] = value;
+    }
+    return tables;
+  }
+
+  /** The first value that cannot be computed with, as a sentence; the server knows the other rules. */
+  mistake() {
+    for (const [key, value] of this.values) {
+      const rule = this.brokenRule(key, value);
+      if (rule) return `${key} must be ${rule}, got ${value === null ? "nothing" : value}`;
+    }
+    const [sd, speed] = [this.values.get("traffic.speed_sd_mps"), this.values.get("traffic.speed_mps")];
+    return sd > speed ? `traffic.speed_sd_mps must be <= traffic.speed_mps (${speed}), got ${sd}` : null;
+  }
+
+  brokenRule(key, value) {
+    const { kind, rules, choices } = this.fields.get(key);
+    if (kind === "choice") return choices.includes(value) ? null : `one of ${choices.join(", ")}`;
+    if (kind === "range") return null;
+    if (typeof value !== "number" || !Number.isFinite(value)) return "a number";
+    if (rules.gt !== undefined && !(value > rules.gt)) return `> ${rules.gt}`;
+    if (rules.ge !== undefined && !(value >= rules.ge)) return `>= ${rules.ge}`;
+    if (rules.lt !== undefined && !(value < rules.lt)) return `< ${rules.lt}`;
+    if (rules.le !== undefined && !(value <= rules.le)) return `<= ${rules.le}`;
+    return null;
+  }
+
+  // ---- the address --------------------------------------------------------------------------------
+
+  /** What differs from the preset, as parameters of an address. */
+  toParameters() {
+    const parameters = new URLSearchParams();
+    if (this.preset !== "paper") parameters.set("from", this.preset);
+    const before = this.presets.get(this.preset);
+    for (const [key, value] of this.values) {
+      if (JSON.stringify(value) !== JSON.stringify(before.get(key))) parameters.set(key, JSON.stringify(value));
+    }
+    return parameters;
+  }
+
+  /** The reverse; what is not a value of a scenario is left alone. */
+  fromParameters(parameters) {
+    this.use(this.presets.has(parameters.get("from")) ? parameters.get("from") : "paper");
+    const given = [...parameters].filter(([key]) => this.fields.has(key));
+    const keys = given.map(([key]) => key);
+    if (SIZES.some((key) => keys.includes(key)) && !this.bySize) for (const key of SECONDS) this.values.delete(key);
+    if (SECONDS.some((key) => keys.includes(key)) && this.bySize) for (const key of SIZES) this.values.delete(key);
+    for (const [key, text] of given) this.values.set(key, parsed(text));
+  }
+}
+
+function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
+
+export function flat(tables) {
+  return new Map(
+    Object.entries(tables).flatMap(([table, values]) =>
+      Object.entries(values).map(([name, value]) => [`${table}.${name}`, value]),
+    ),
+  );
+}

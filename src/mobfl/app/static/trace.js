@@ -1,0 +1,134 @@
+// A trace of one's own: what its rounds look like beside Poisson's, with its own plan and Theorem 1's.
+
+import { Axis, drawAxes, niceTop } from "./chart.js";
+import { Figure } from "./figure.js";
+import { ask, brief, byId, element, linesOf, percent, say, seconds } from "./page.js";
+
+export class TraceView {
+  constructor(state, mostBytes) {
+    Object.assign(this, { state, mostBytes, figures: [] });
+    addEventListener("resize", () => this.#draw());
+    byId("trace").addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.#compare();
+    });
+  }
+
+  async #compare() {
+    const [file] = byId("trace-file").files;
+    if (!file) return say(byId("trace-says"), ["Choose a file first."]);
+    if (file.size > this.mostBytes)
+      return say(byId("trace-says"), [`A trace must be at most ${this.mostBytes} bytes, got ${file.size}.`]);
+    byId("trace-go").disabled = true;
+    byId("trace-result").replaceChildren();
+    say(byId("trace-says"), [`Reading ${file.name} …`], false);
+    const asked = new URLSearchParams({
+      name: file.name,
+      section: byId("trace-section").value.trim(),
+      tables: JSON.stringify(this.state.tables()),
+    });
+    try {
+      const came = await ask(`/api/trace?${asked}`, { method: "POST", body: file });
+      this.#show(file.name, came);
+    } catch (error) {
+      say(byId("trace-says"), linesOf(error));
+    }
+    byId("trace-go").disabled = false;
+  }
+
+  #show(name, came) {
+    const stays = `${seconds(came.dwell_s)} (standard deviation ${seconds(came.dwell_sd_s)})`;
+    say(
+      byId("trace-says"),
+      [
+        `${name}: ${came.crossings} crossings, ${brief(came.arrivals_per_s)} per second, stays of ${stays}.`,
+        ...(came.plan.reason ? [`No plan is possible: ${came.plan.reason}.`] : []),
+        ...came.simulations
+          .map(({ warning }) => warning)
+          .filter(Boolean)
+          .slice(0, 1),
+      ],
+      came.plan.reason !== null,
+    );
+    if (came.plan.reason) return;
+    const histograms = came.simulations.map(histogram);
+    byId("trace-result").replaceChildren(table(came), ...histograms.map(({ box }) => box));
+    this.figures = histograms.map(({ figure }) => figure);
+    this.#draw();
+  }
+
+  #draw() {
+    for (const figure of this.figures) figure.show();
+  }
+}
+
+/** Both plans: what they promise, and what they give on the trace. */
+function table({ plan, simulations }) {
+  const other = plan.poisson_plan;
+  const promised = [plan.objective, other?.promised_objective];
+  const real = [plan.objective, other?.real_objective];
+  const header = [
+    "",
+    "H",
+    "T",
+    "g promised",
+    "g on the trace",
+    "uploads per round",
+    "empty rounds",
+    "Poisson says",
+    "variance/mean",
+  ];
+  const rows = simulations.map((each, i) => [
+    each.title,
+    each.local_steps,
+    seconds(each.round_s),
+    `${brief(promised[i])} /s`,
+    `${brief(real[i])} /s`,
+    brief(each.mean_uploads),
+    percent(each.empty_prob),
+    percent(each.expected_empty_prob),
+    brief(each.variance_to_mean, 3),
+  ]);
+  return element(
+    "div",
+    { className: "wide", tabIndex: 0, role: "region", "aria-label": "both plans" },
+    element(
+      "table",
+      {},
+      element("thead", {}, element("tr", {}, ...header.map((name) => element("th", { scope: "col" }, name)))),
+      element(
+        "tbody",
+        {},
+        ...rows.map((row) =>
+          element("tr", {}, ...row.map((cell, i) => element("td", { className: i ? "" : "text" }, String(cell)))),
+        ),
+      ),
+    ),
+  );
+}
+
+function histogram(came) {
+  const canvas = element("canvas", {
+    className: "plot",
+    role: "img",
+    "aria-label": `uploads per round with ${came.title}`,
+  });
+  const caption = `${came.title}: bars are the trace's ${came.rounds} rounds, circles are Poisson's with the same mean.`;
+  return {
+    box: element("figure", {}, canvas, element("figcaption", {}, caption)),
+    figure: new Figure(canvas, drawHistogram(came)),
+  };
+}
+
+function drawHistogram({ histogram: shares, poisson }) {
+  return (pen, width, height, colours) => {
+    const x = new Axis(-0.5, Math.max(shares.length, 4) - 0.5, 58, width - 20);
+    const y = new Axis(0, niceTop(1.05 * Math.max(...shares, ...poisson)), height - 44, 14);
+    drawAxes(pen, x, y, { xName: "uploads in a round", yName: "share of rounds", colours });
+    const wide = Math.min(0.7 * (x.at(1) - x.at(0)), 60);
+    shares.forEach((share, i) => pen.rect(x.at(i) - wide / 2, y.at(share), wide, y.from - y.at(share), colours.accent));
+    poisson.forEach((share, i) =>
+      pen.circle(x.at(i), y.at(share), 5, { fill: colours.page, stroke: colours.second, width: 2.5 }),
+    );
+  };
+}

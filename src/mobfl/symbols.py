@@ -1,0 +1,37 @@
+"""The words for the values of a scenario: the letter of the paper, the unit, the meaning."""
+
+from typing import NamedTuple
+
+
+class Symbol(NamedTuple):
+    letter: str
+    unit: str
+    meaning: str
+
+
+SYMBOLS = {
+    "road.length_m": Symbol("L", "m", "length of the section"),
+    "traffic.speed_mps": Symbol("v", "m/s", "mean speed"),
+    "traffic.speed_sd_mps": Symbol("", "m/s", "spread of speeds"),
+    "traffic.arrivals_per_s": Symbol("λ", "1/s", "arrivals"),
+    "traffic.participation": Symbol("", "", "share that takes part"),
+    "link.model_bytes": Symbol("", "bytes", "size of the model"),
+    "link.downlink_bps": Symbol("", "bit/s", "rate of the download"),
+    "link.uplink_bps": Symbol("", "bit/s", "rate of the upload"),
+    "link.download_s": Symbol("τ_down", "s", "download of the model"),
+    "link.upload_s": Symbol("τ_up", "s", "upload of the model"),
+    "compute.min_step_s": Symbol("α", "s", "least time of a local step"),
+    "compute.extra_step_s": Symbol("β", "s", "mean random time on top"),
+    "training.learning_rate": Symbol("η", "", "learning rate"),
+    "training.decay_to": Symbol("", "", "share of the learning rate at the end"),
+    "training.momentum": Symbol("", "", "momentum"),
+    "training.batch_size": Symbol("B", "samples", "samples in a local step"),
+    "training.samples_per_vehicle": Symbol("D_m", "samples", "samples of a vehicle"),
+    "training.duration_s": Symbol("T_A", "s", "duration of the training"),
+    "training.loss_scale": Symbol("", "", "what the loss is averaged over"),
+    "training.split": Symbol("", "", "how samples go to vehicles"),
+    "training.dirichlet_alpha": Symbol("", "", "concentration of a dirichlet split"),
+    "training.falling_to": Symbol("", "", "share of the local steps at the end"),
+    "training.average_s": Symbol("", "s", "time constant of the model that is served"),
+    "training.noise_uploads": Symbol("ν", "", "uploads that are worth half a round"),
+}
