@@ -5,7 +5,7 @@ What a run consists of is the same wherever its uploads come from: simulated veh
 
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from mobfl import run_folder
 from mobfl.errors import InputError
 from mobfl.experiment import Learnt, Start, fresh_start
 from mobfl.history import History, Row
+from mobfl.learning.aggregation import Weights
 from mobfl.learning.task import Task
 from mobfl.run_folder import BEST, LAST, Model
 
@@ -49,6 +50,14 @@ class Recording:
         self.last = Model(learnt.model, len(self.rows), rejections, learnt.versions)
         if learnt.row["loss"] < self.least_loss:
             self.best, self.least_loss = replace(self.last, versions={}), learnt.row["loss"]
+
+    def score(self, rounds: Sequence[int], weights: Weights, scores: Mapping[str, float]) -> None:
+        """What the model of these rounds scores, where that is known only later."""
+        for number in rounds:
+            self.rows[number] = {**self.rows[number], **scores}
+        if scores["loss"] < self.least_loss:
+            self.best = Model(weights, rounds[0] + 1, self.last.rejections)
+            self.least_loss = scores["loss"]
 
     def save(self, status: str, workers: int, reason: str | None = None) -> None:
         """A checkpoint of the rounds so far; what is only needed to go on does not outlast the run."""

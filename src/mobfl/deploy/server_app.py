@@ -1,0 +1,20 @@
+"""The base station's Flower app: reads the deployment from the app's configuration and serves it."""
+
+from pathlib import Path
+
+from flwr.app import Context
+from flwr.serverapp import Grid, ServerApp
+
+from mobfl.deploy.server import serve
+from mobfl.deploy.settings import CONFIG_KEY, Deployment
+from mobfl.mobility.recorded import read_crossings
+
+app = ServerApp()
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    """Every start is a Flower run of its own, so its id tells messages of this server from those of one before."""
+    deployment = Deployment.from_json(str(context.run_config[CONFIG_KEY]))
+    crossings = None if deployment.trace is None else read_crossings(Path(deployment.trace))
+    serve(deployment, grid, str(context.run_id), crossings)
