@@ -58,7 +58,7 @@ def test_deployed_rounds_are_simulations_rounds(tmp_path: Path, plan: str) -> No
     expected, got = read_history(simulated(plan, tmp_path / "simulated")), read_history(tmp_path / "real")
     for column in ("round", "local_steps", "present", "uploads", "rejected"):
         assert got.columns[column].tolist() == expected.columns[column].tolist(), column
-    assert got.columns["uploads"].sum() > 20
+    assert got.columns["uploads"].sum() > 10
     for column in ("start_s", "end_s", "loss", "count"):
         np.testing.assert_allclose(got.columns[column], expected.columns[column], rtol=2e-6, err_msg=column)
     for name in ("best", "last"):

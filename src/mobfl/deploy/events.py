@@ -8,6 +8,7 @@ uploaded    its upload came in time          rejected    it came in time, but ca
 gave_up     it said that it would be late    failed      its app or its node broke: `reason`
 left        it is no longer there            cut_off     the round ended before its upload came
 late        its upload came after the round  dropped     it belongs to no order of this run: `reason`
+measured    how long a message without work takes: `round_trip_s`; broke: the server, and why
 ended       the round is over: its row, and by how much it ended later than planned
 
 Lines are only ever added. A server that was killed begins its round anew: what was said of that round and later ones

@@ -5,6 +5,7 @@ from pathlib import Path
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
+from mobfl.deploy.events import EVENTS, EventLog
 from mobfl.deploy.server import serve
 from mobfl.deploy.settings import CONFIG_KEY, Deployment
 from mobfl.mobility.recorded import read_crossings
@@ -16,5 +17,9 @@ app = ServerApp()
 def main(grid: Grid, context: Context) -> None:
     """Every start is a Flower run of its own, so its id tells messages of this server from those of one before."""
     deployment = Deployment.from_json(str(context.run_config[CONFIG_KEY]))
-    crossings = None if deployment.trace is None else read_crossings(Path(deployment.trace))
-    serve(deployment, grid, str(context.run_id), crossings)
+    try:
+        crossings = None if deployment.trace is None else read_crossings(Path(deployment.trace))
+        serve(deployment, grid, str(context.run_id), crossings)
+    except Exception as error:  # whoever follows the events learns of it
+        EventLog(Path(deployment.out) / EVENTS).add("broke", -1, 0.0, reason=f"{type(error).__name__}: {error}")
+        raise

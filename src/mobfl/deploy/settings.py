@@ -93,4 +93,4 @@ class Deployment:
         plan = resolve_plan(self.plan, road, crossings)
         if isinstance(plan, Plan) and plan.reason is not None:
             raise InputError(f"no plan is possible: {plan.reason}")
-        return Job(task, road, plan, self.seed, crossings, self.trace)
+        return Job(task, road, plan, self.seed, crossings, None if self.trace is None else Path(self.trace).name)
