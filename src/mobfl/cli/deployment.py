@@ -68,9 +68,7 @@ class _Asked(NamedTuple):
 @click.command()
 @takes_scenario
 @click.option("--local", is_flag=True, help="On this machine: vehicles are processes that come and go.")
-@click.option(
-    "--app", type=click.Path(path_type=Path), metavar="FOLDER", help="Write the Flower app for many machines."
-)
+@click.option("--app", type=click.Path(path_type=Path), metavar="FOLDER", help="Write the app for many machines.")
 @click.option("--task", default="beams", show_default=True, help="beams, trajectories, or MODULE:FUNCTION of your own.")
 @click.option("--option", "options", metavar="KEY=VALUE", multiple=True, help="An option of the task; may be repeated.")
 @plan_option
@@ -80,9 +78,7 @@ class _Asked(NamedTuple):
 @trace_option
 @section_option
 @click.option("--vehicles", type=int, metavar="N", help="At most so many at a time; by default 8 per core.")
-@click.option(
-    "--scale", type=float, metavar="X", help="Wall-clock seconds per second of the road; else what is needed."
-)
+@click.option("--scale", type=float, metavar="X", help="Wall-clock seconds per second of road; else what is needed.")
 @seed_option
 @workers_option
 @click.option("--resume", is_flag=True, help="Go on with the run in --out.")

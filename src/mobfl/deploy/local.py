@@ -1,4 +1,4 @@
-"""A deployment on one machine: a SuperLink, a trainer, and a SuperNode for every vehicle that crosses, while it does."""
+"""A deployment on one machine: a SuperLink, a trainer, and a SuperNode for every vehicle for as long as it crosses."""
 
 import heapq
 import json
@@ -166,7 +166,7 @@ def _started(deployment: Deployment, visits: list[Visit], workers: int, folder: 
     port = processes.free_port()
     superlink = f"127.0.0.1:{port}"
     write_connection(home, superlink)
-    environment = _environment(home)
+    environment = flower_environment(home)
     running = list[subprocess.Popen[bytes]]()
 
     def start(name: str, *command: str, stdin: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
@@ -175,13 +175,14 @@ def _started(deployment: Deployment, visits: list[Visit], workers: int, folder: 
 
     try:
         garage = start("garage", sys.executable, "-m", "mobfl.deploy.garage", stdin=subprocess.PIPE)
-        link = start("superlink", _tool("flower-superlink"), "--insecure", "--host", "127.0.0.1", "--port", str(port))
+        address = ("--host", "127.0.0.1", "--port", str(port))
+        link = start("superlink", flower_command("flower-superlink"), "--insecure", *address)
         words = ("trainer", str(app), "--socket", str(trainer_socket), "--workers", str(workers))
         trainer = start("trainer", sys.executable, "-m", "mobfl", *words)
         fleet = Fleet(visits, superlink, trainer_socket, logs, garage)
         started = _Started(link, trainer, garage, fleet, logs)
-        _wait_for(started, lambda: _listens(port) and trainer_socket.exists())
-        if not deployment.resume:
+        _wait_for(started, lambda: listens(port) and trainer_socket.exists())
+        if deployment.measures:
             fleet.let_out(_PROBE)
         submit(app, environment)
         yield started
@@ -192,20 +193,19 @@ def _started(deployment: Deployment, visits: list[Visit], workers: int, folder: 
 
 def submit(app: Path, environment: dict[str, str]) -> None:
     """`flwr run`, which hands the app to the SuperLink."""
-    done = subprocess.run(
-        [_tool("flwr"), "run", str(app), CONNECTION], env=environment, capture_output=True, text=True, check=False
-    )
+    command = [flower_command("flwr"), "run", str(app), CONNECTION]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise DeploymentError(f"flwr run failed: {(done.stderr or done.stdout).strip()[-500:]}")
 
 
-def _environment(home: Path) -> dict[str, str]:
+def flower_environment(home: Path) -> dict[str, str]:
     """Flower's commands start one another by name, so they must be found where this Python is."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     return {**os.environ, **ENVIRONMENT, "FLWR_HOME": str(home), "PATH": path}
 
 
-def _tool(name: str) -> str:
+def flower_command(name: str) -> str:
     return str(Path(sys.executable).with_name(name))
 
 
@@ -218,7 +218,7 @@ def _wait_for(started: _Started, ready: Callable[[], bool]) -> None:
         time.sleep(_LOOK_S)
 
 
-def _listens(port: int) -> bool:
+def listens(port: int) -> bool:
     with socket.socket() as probe:
         probe.settimeout(0.2)
         return probe.connect_ex(("127.0.0.1", port)) == 0

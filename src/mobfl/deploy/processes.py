@@ -43,6 +43,9 @@ def end(processes: Sequence[subprocess.Popen[bytes]], patience_s: float = _PATIE
             process.wait(max(until - time.monotonic(), 0.1))
         signal_group(process.pid, signal.SIGKILL)
         process.wait()
+        if process.stdin is not None:
+            with suppress(BrokenPipeError):
+                process.stdin.close()
 
 
 def signal_group(group: int, number: int) -> None:

@@ -48,7 +48,6 @@ class Station:
 
     job: Job
     scale: float
-    round_trip_s: float  # of a message without work, on the wall
     described: Mapping[str, Any]  # the part of run.json that does not change
 
 
@@ -67,21 +66,21 @@ def settle(deployment: Deployment, task: Task, crossings: Crossings | None, meas
     road, out = deployment.road, Path(deployment.out)
     if deployment.resume:
         told = run_folder.read_run(out, task.kpis)["deployment"]
-        scale, round_trip_s = float(told["scale"]), float(told["round_trip_s"])
+        scale, round_trip_s = float(told["scale"]), told["round_trip_s"]
     else:
-        scale, round_trip_s = deployment.scale or 1.0, measure()
-    if not deployment.impose:  # what Flower takes is part of download and upload
+        scale, round_trip_s = deployment.scale or 1.0, measure() if deployment.measures else None
+    if round_trip_s is not None and not deployment.impose:  # what Flower takes is part of download and upload
         half_s = round_trip_s / scale / 2
         road = road.with_values({"link.download_s": half_s, "link.upload_s": half_s})
     job = deployment.job(task, road, crossings)
     check_job(job)
-    if deployment.scale is None and deployment.impose and not deployment.resume:
+    if round_trip_s is not None and deployment.scale is None and deployment.impose and not deployment.resume:
         first = policy_of(job).next_order(None).local_steps
         scale = stretched(round_trip_s, float(min_delay_s(road, first)))
     told = {"scale": scale, "round_trip_s": round_trip_s, "impose": deployment.impose}
     described = job.describe()
     described["versions"] |= {"flwr": version("flwr")}
-    return Station(job, scale, round_trip_s, described | {"deployment": told})
+    return Station(job, scale, described | {"deployment": told})
 
 
 def stretched(round_trip_s: float, shortest_s: float) -> float:

@@ -47,6 +47,11 @@ class Deployment:
             raise InputError(f"lead_s must be >= 0, got {self.lead_s:g}")
 
     @property
+    def measures(self) -> bool:
+        """Whether it must be known how long messages take, to plan for them or to stretch the road."""
+        return not self.resume and (self.scale is None or not self.impose)
+
+    @property
     def road(self) -> Scenario:
         return Scenario.from_dict(self.scenario)
 

@@ -1,0 +1,207 @@
+"""Deployment with real processes on loopback: nodes that die, lie and dawdle, and a server that is killed.
+
+Events are judged by what happened, not by when: machines that run tests are slow and busy.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from deployed_road import deployment
+from loopback import Loopback, loopback
+from mobfl import Scenario, read_history
+from mobfl.deploy.events import read_events
+from mobfl.deploy.settings import Deployment
+from mobfl.deploy.trainer import Trainer
+from mobfl.learning.aggregation import Upload, Weights, aggregate
+
+# Delays next to nothing: vehicles answer as soon as they can.
+ROAD = Scenario.from_dict(
+    {
+        "link": {"download_s": 0.001, "upload_s": 0.001},
+        "compute": {"min_step_s": 0.001, "extra_step_s": 0.0},
+        "training": {"samples_per_vehicle": [20, 40], "batch_size": 8, "duration_s": 100.0},
+    }
+)
+
+
+def replayed(settings: Deployment) -> Weights:
+    """The model that the uploads in the events make, averaged round by round without any server."""
+    trainer = Trainer.of(settings)
+    model, uploaded = trainer.reference, defaultdict[int, list[Any]](list)
+    for event in read_events(Path(settings.out)):
+        if event["kind"] == "uploaded":
+            uploaded[event["round"]].append(event)
+    for _, events in sorted(uploaded.items()):
+        uploads = list[Upload]()
+        for event in events:
+            wish = {"vehicle": event["vehicle"], "attempt": event["attempt"], "local_steps": 10, "learning_rate": 0.1}
+            told, weights = trainer.answer(wish, model)
+            uploads.append(Upload(weights, told["samples"]))
+        model, _ = aggregate(model, uploads)
+    return model
+
+
+def assert_right_model(settings: Deployment) -> None:
+    np.testing.assert_allclose(
+        load_file(Path(settings.out) / "last.safetensors")["w"], replayed(settings)["w"], rtol=1e-6
+    )
+
+
+LIES = {
+    "nan": {"w": np.array([np.nan], np.float32)},
+    "shape": {"w": np.ones(2, np.float32)},
+    "names": {"v": np.ones(1, np.float32)},
+    "large": {"w": np.ones(1000, np.float32)},
+}
+KILLED = ("dies downloading", "dies training", "dies uploading")
+GOOD = ("good", "better", "best")
+
+
+def test_a_road_full_of_trouble(tmp_path: Path) -> None:
+    """Eleven vehicles join in the same second. All but three are trouble, and only their own uploads are lost."""
+    machines: list[Loopback] = []
+
+    def say(vehicle: str, told: dict[str, Any], weights: Weights) -> tuple[dict[str, Any], Weights]:
+        if vehicle == "dies training":
+            machines[0].kill(vehicle)
+        elif vehicle == "dies uploading":
+            threading.Timer(0.2, machines[0].kill, [vehicle]).start()
+        elif vehicle == "dawdles":
+            time.sleep(120)
+        elif vehicle == "garbage":
+            told = {"samples": "many", "delay_s": 0.0}
+        return told, LIES.get(vehicle, weights)
+
+    settings = deployment(ROAD, tmp_path / "run", "10,50", scale=1.0)
+    with loopback(settings, tmp_path, say) as road:
+        machines.append(road)
+        road.start_server(lead_s=0.0)
+        road.until("the first round begins", lambda: road.count("started"))
+        everybody = (*GOOD, *LIES, *KILLED, "dawdles", "garbage")
+        for vehicle in everybody:
+            road.fleet.let_out(vehicle)
+        road.until("one of them is there", lambda: road.count("began", node=road.node_of(KILLED[0]) or "nobody"))
+        road.kill(KILLED[0])
+        road.until("two rounds end", lambda: road.count("ended") == 2)
+        road.until("the run is done", lambda: json.loads((road.out / "run.json").read_text())["status"] == "done")
+        nodes = {road.node_of(vehicle): vehicle for vehicle in everybody}
+    events = read_events(tmp_path / "run")
+    happened = defaultdict[str, list[str]](list)
+    for event in events:
+        if "node" in event:
+            happened[nodes[event["node"]]].append(event["kind"])
+    assert set(happened) == set(everybody)  # every node is in the rows
+    for vehicle in GOOD:
+        assert happened[vehicle].count("uploaded") == 2, happened
+    reasons = {nodes[event["node"]]: event["reason"] for event in events if event["kind"] == "rejected"}
+    assert reasons == {"nan": "not finite", "shape": "wrong shape", "names": "another model", "large": "wrong shape"}
+    for vehicle in KILLED[:2]:
+        assert "uploaded" not in happened[vehicle]
+    assert "failed" in happened["garbage"]
+    assert "uploaded" not in happened["dawdles"]
+    rejected = read_history(tmp_path / "run").columns["rejected"]
+    assert rejected.tolist() == [sum(e["kind"] == "rejected" and e["round"] == k for e in events) for k in (0, 1)]
+    assert_right_model(settings)
+
+
+def test_a_server_that_is_killed_in_every_stage_goes_on(tmp_path: Path) -> None:
+    """While vehicles download, train, after their uploads, after averaging; at last the whole SuperLink."""
+    asked = threading.Event()
+
+    def say(_: str, told: dict[str, Any], weights: Weights) -> tuple[dict[str, Any], Weights]:
+        asked.set()
+        return told, weights
+
+    road_s = ROAD.with_values({"training.duration_s": 75.0})
+    settings = deployment(road_s, tmp_path / "run", "10,25", scale=1.0)
+    with loopback(settings, tmp_path, say) as road:
+        for vehicle in ("one", "two"):
+            road.fleet.let_out(vehicle)
+        road.until("both are registered", lambda: road.node_of("one") and road.node_of("two"))
+        stages = {
+            "downloading": lambda: road.count("began") >= 1,
+            "training": asked.is_set,
+            "uploaded": lambda: road.count("uploaded") >= 1,
+            "averaged": lambda: road.count("ended") >= 1,
+        }
+        for number, (stage, reached) in enumerate(stages.items(), 1):
+            road.start_server(lead_s=0.0)
+            road.until("the server starts", lambda number=number: road.count("started") == number)
+            asked.clear()
+            road.until(stage, reached)
+            road.kill_server()
+        road.kill_superlink()
+        road.start_superlink()
+        road.start_server(lead_s=0.0)
+        road.until("the run is done", lambda: json.loads((road.out / "run.json").read_text())["status"] == "done")
+        killed_in = [event["round"] for event in road.events if event["kind"] == "started"]
+    assert killed_in == [0, 0, 0, 0, 1]  # a round that was not averaged begins again, one that was does not
+    assert [event["round"] for event in read_events(tmp_path / "run") if event["kind"] == "ended"] == [0, 1, 2]
+    assert read_history(tmp_path / "run").columns["uploads"].sum() >= 4
+    assert_right_model(settings)
+
+
+# ---- the command ----------------------------------------------------------------------------------------------------
+
+
+def started(mark: str) -> list[int]:
+    """Processes that carry the mark in their environment: whatever was started by whatever we started."""
+    found = list[int]()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                if mark.encode() in (entry / "environ").read_bytes():
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+    return found
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_nothing_outlives_the_command(tmp_path: Path, number: signal.Signals) -> None:
+    mark = f"MOBFL_MARK_{uuid.uuid4().hex}"
+    tests = str(Path(__file__).parent)
+    paths = os.pathsep.join([tests, os.environ.get("PYTHONPATH", "")])
+    command = [
+        sys.executable, "-m", "mobfl", "deploy", "--local", "--task", "deployed_road:counting_task", "--scale", "1",
+        "--set", "training.samples_per_vehicle=40", "--set", "training.batch_size=8",
+        "--set", "traffic.arrivals_per_s=0.2", "--plan", "10,8", "--vehicles", "3", "--out", str(tmp_path / "run"),
+    ]  # fmt: skip
+    process = subprocess.Popen(
+        command, env={**os.environ, mark: "1", "PYTHONPATH": paths}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+    try:
+        deadline = time.monotonic() + 240
+        while not any(event["kind"] == "ended" for event in read_events(tmp_path / "run")):
+            assert process.poll() is None, process.stderr and process.stderr.read()
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        assert len(started(mark)) > 5  # SuperLink, its helpers, the server, the trainer, the garage, vehicles
+        process.send_signal(number)
+        process.wait(30)
+        deadline = time.monotonic() + 15
+        while started(mark) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert started(mark) == []
+    finally:
+        for each in started(mark):
+            os.kill(each, signal.SIGKILL)
+        process.wait()
+        assert process.stderr is not None
+        process.stderr.close()
+    if number != signal.SIGKILL:
+        assert process.returncode == 130
+        assert json.loads((tmp_path / "run" / "run.json").read_text())["status"] == "interrupted"
