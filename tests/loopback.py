@@ -70,13 +70,18 @@ class Loopback:
 
     def kill_server(self) -> None:
         """The app alone: SuperLink and vehicles stay."""
-        for process in _children("flwr-serverapp", self.superlink.pid):
+        for process in self._apps("flwr-serverapp"):
             os.kill(process, signal.SIGKILL)
 
     def kill_superlink(self) -> None:
         """And all that it has started."""
         os.killpg(self.superlink.pid, signal.SIGKILL)
         self.superlink.wait()
+        self.kill_server()
+
+    def _apps(self, name: str) -> list[int]:
+        ours = processes.carrying(f"FLWR_HOME={self._folder}")
+        return [process for process in ours if name in _command(process)]
 
     def kill(self, vehicle: str) -> None:
         self.fleet.take_off(vehicle, signal.SIGKILL)
@@ -110,6 +115,7 @@ class Loopback:
         self.trainer.shutdown()
         self.trainer.server_close()
         processes.end(self._running)
+        processes.kill_carrying(f"FLWR_HOME={self._folder}")
 
 
 class _Telling(TrainerServer):
@@ -125,24 +131,18 @@ class _Telling(TrainerServer):
 
 
 @contextmanager
-def loopback(deployment: Deployment, folder: Path, say: Answers = lambda _, *said: said) -> Iterator[Loopback]:
-    machines = Loopback(deployment, folder, say)
+def loopback(
+    deployment: Deployment, folder: Path, say: Answers = lambda _, *said: said, kind: type[Loopback] | None = None
+) -> Iterator[Loopback]:
+    machines = (kind or Loopback)(deployment, folder, say)
     try:
         yield machines
     finally:
         machines.close()
 
 
-def _children(name: str, group: int) -> list[int]:
-    """Processes of that name in a group, by the system's own table."""
-    found = list[int]()
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                command = (entry / "cmdline").read_bytes().split(b"\0")
-                same_group = os.getpgid(int(entry.name)) == group
-            except (OSError, ProcessLookupError):
-                continue
-            if same_group and any(word.endswith(name.encode()) for word in command[:3]):
-                found.append(int(entry.name))
-    return found
+def _command(process: int) -> str:
+    try:
+        return Path(f"/proc/{process}/cmdline").read_text()
+    except OSError:  # it has just ended
+        return ""

@@ -21,18 +21,23 @@ from safetensors.numpy import load_file
 
 from deployed_road import deployment
 from loopback import Loopback, loopback
-from mobfl import Scenario, read_history
+from mobfl import Crossings, Scenario, load_scenario, read_history
 from mobfl.deploy.events import read_events
+from mobfl.deploy.local import deploy_locally, visits_of
+from mobfl.deploy.processes import carrying
 from mobfl.deploy.settings import Deployment
 from mobfl.deploy.trainer import Trainer
+from mobfl.experiment import training_site
 from mobfl.learning.aggregation import Upload, Weights, aggregate
+from mobfl.mobility.recorded import write_crossings
+from mobfl.rounds import FixedPlan, simulate_rounds
 
 # Delays next to nothing: vehicles answer as soon as they can.
 ROAD = Scenario.from_dict(
     {
         "link": {"download_s": 0.001, "upload_s": 0.001},
         "compute": {"min_step_s": 0.001, "extra_step_s": 0.0},
-        "training": {"samples_per_vehicle": [20, 40], "batch_size": 8, "duration_s": 100.0},
+        "training": {"samples_per_vehicle": [20, 40], "batch_size": 8, "duration_s": 80.0},
     }
 )
 
@@ -52,6 +57,14 @@ def replayed(settings: Deployment) -> Weights:
             uploads.append(Upload(weights, told["samples"]))
         model, _ = aggregate(model, uploads)
     return model
+
+
+SMALL = {
+    "training.samples_per_vehicle": [20, 40],
+    "training.batch_size": 8,
+    "training.duration_s": 48.0,
+    "training.loss_scale": "sample",
+}
 
 
 def assert_right_model(settings: Deployment) -> None:
@@ -85,7 +98,7 @@ def test_a_road_full_of_trouble(tmp_path: Path) -> None:
             told = {"samples": "many", "delay_s": 0.0}
         return told, LIES.get(vehicle, weights)
 
-    settings = deployment(ROAD, tmp_path / "run", "10,50", scale=1.0)
+    settings = deployment(ROAD, tmp_path / "run", "10,40", scale=1.0)
     with loopback(settings, tmp_path, say) as road:
         machines.append(road)
         road.start_server(lead_s=0.0)
@@ -125,8 +138,8 @@ def test_a_server_that_is_killed_in_every_stage_goes_on(tmp_path: Path) -> None:
         asked.set()
         return told, weights
 
-    road_s = ROAD.with_values({"training.duration_s": 75.0})
-    settings = deployment(road_s, tmp_path / "run", "10,25", scale=1.0)
+    road_s = ROAD.with_values({"training.duration_s": 60.0})
+    settings = deployment(road_s, tmp_path / "run", "10,20", scale=1.0)
     with loopback(settings, tmp_path, say) as road:
         for vehicle in ("one", "two"):
             road.fleet.let_out(vehicle)
@@ -154,23 +167,44 @@ def test_a_server_that_is_killed_in_every_stage_goes_on(tmp_path: Path) -> None:
     assert_right_model(settings)
 
 
+@pytest.mark.slow
+def test_on_the_same_crossings_the_same_vehicles_upload(tmp_path: Path) -> None:
+    """Who uploads in which round is as in simulation, but for events nearer to their deadline than the jitter."""
+    road, scale, (h, t) = load_scenario("paper").with_values(SMALL), 3.0, (10, 12.0)
+    enter = np.array([-3.0, 1.0, 6.5, 9.0, 17.0, 22.0, 30.0, 33.5])
+    crossings = Crossings(np.array(list("abcdefgh")), enter, enter + 20.0)
+    write_crossings(crossings, tmp_path / "crossings.parquet")
+    settings = deployment(road, tmp_path / "run", f"{h},{t}", scale=scale, trace=str(tmp_path / "crossings.parquet"))
+    site = training_site(road, settings.seed, crossings)
+    visits, left_out = visits_of(site, most=8)
+    assert left_out == 0
+    deploy_locally(settings, visits, workers=1)
+
+    (rounds,) = simulate_rounds(
+        site.traffic, FixedPlan(h, t), road.link, road.compute, settings.seed, start_s=site.start_s,
+        until_s=site.start_s + site.duration_s,
+    )  # fmt: skip
+    rows, transfer_s = rounds.vehicles, road.link.download_s + road.link.upload_s
+    assert rows is not None
+    vehicle = [str(rows.names[i]) for i in rows.vehicle]  # type: ignore[index]
+    done_s = rows.begin_s + transfer_s + rows.compute_s
+    landed_s = {(e["round"], e["vehicle"]): e["at_s"] for e in read_events(tmp_path / "run") if e["kind"] == "uploaded"}
+    pairs = list(zip(rows.round.tolist(), vehicle, done_s.tolist(), rows.end_s.tolist(), strict=True))
+    last = int(read_history(tmp_path / "run").columns["round"][-1])
+    pairs = [pair for pair in pairs if pair[0] <= last]
+    jitter_s = max(abs(landed_s[number, name] - done) for number, name, done, _ in pairs if (number, name) in landed_s)
+    clear = [pair for pair in pairs if abs(pair[3] - pair[2]) > jitter_s]
+    assert len(clear) > len(pairs) / 2, f"a jitter of {jitter_s:.2f} s on the road leaves too little to compare"
+    assert {pair[:2]: pair[:2] in landed_s for pair in clear} == {pair[:2]: pair[2] <= pair[3] for pair in clear}
+    assert_right_model(settings)
+
+
 # ---- the command ----------------------------------------------------------------------------------------------------
 
 
-def started(mark: str) -> list[int]:
-    """Processes that carry the mark in their environment: whatever was started by whatever we started."""
-    found = list[int]()
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            try:
-                if mark.encode() in (entry / "environ").read_bytes():
-                    found.append(int(entry.name))
-            except OSError:
-                continue
-    return found
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow), signal.SIGKILL]
+)
 def test_nothing_outlives_the_command(tmp_path: Path, number: signal.Signals) -> None:
     mark = f"MOBFL_MARK_{uuid.uuid4().hex}"
     tests = str(Path(__file__).parent)
@@ -189,15 +223,15 @@ def test_nothing_outlives_the_command(tmp_path: Path, number: signal.Signals) ->
             assert process.poll() is None, process.stderr and process.stderr.read()
             assert time.monotonic() < deadline
             time.sleep(0.1)
-        assert len(started(mark)) > 5  # SuperLink, its helpers, the server, the trainer, the garage, vehicles
+        assert len(carrying(mark)) > 5  # SuperLink, its helpers, the server, the trainer, the garage, vehicles
         process.send_signal(number)
         process.wait(30)
         deadline = time.monotonic() + 15
-        while started(mark) and time.monotonic() < deadline:
+        while carrying(mark) and time.monotonic() < deadline:
             time.sleep(0.1)
-        assert started(mark) == []
+        assert carrying(mark) == []
     finally:
-        for each in started(mark):
+        for each in carrying(mark):
             os.kill(each, signal.SIGKILL)
         process.wait()
         assert process.stderr is not None

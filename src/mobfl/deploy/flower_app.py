@@ -1,10 +1,10 @@
 """The Flower app that carries a deployment: a folder as `flwr run` wants it, and how to reach a SuperLink."""
 
+from importlib.metadata import version
 from pathlib import Path
 
 import tomli_w
 
-import mobfl
 from mobfl.deploy.settings import CONFIG_KEY, Deployment
 from mobfl.errors import InputError
 
@@ -33,10 +33,10 @@ def _project(deployment: Deployment) -> dict[str, object]:
         "build-system": {"requires": ["hatchling"], "build-backend": "hatchling.build"},
         "project": {
             "name": "mobfl-deployment",
-            "version": mobfl.__version__,
+            "version": version("mobfl"),
             "description": "Federated learning on vehicles that are only passing by",
             "license": "Apache-2.0",
-            "dependencies": [f"mobfl[flower]=={mobfl.__version__}"],
+            "dependencies": [f"mobfl[flower]=={version('mobfl')}"],
         },
         "tool": {
             "flwr": {

@@ -189,6 +189,7 @@ def _started(deployment: Deployment, visits: list[Visit], workers: int, folder: 
     finally:
         with _undisturbed():
             processes.end(running)
+            processes.kill_carrying(f"FLWR_HOME={home}")  # SuperLink detaches what it starts
 
 
 def submit(app: Path, environment: dict[str, str]) -> None:
