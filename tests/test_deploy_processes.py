@@ -41,6 +41,8 @@ ROAD = Scenario.from_dict(
     }
 )
 
+PATHS = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])  # where the task is found
+
 
 def replayed(settings: Deployment) -> Weights:
     """The model that the uploads in the events make, averaged round by round without any server."""
@@ -168,8 +170,9 @@ def test_a_server_that_is_killed_in_every_stage_goes_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_on_the_same_crossings_the_same_vehicles_upload(tmp_path: Path) -> None:
+def test_on_the_same_crossings_the_same_vehicles_upload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who uploads in which round is as in simulation, but for events nearer to their deadline than the jitter."""
+    monkeypatch.setenv("PYTHONPATH", PATHS)
     road, scale, (h, t) = load_scenario("paper").with_values(SMALL), 3.0, (10, 12.0)
     enter = np.array([-3.0, 1.0, 6.5, 9.0, 17.0, 22.0, 30.0, 33.5])
     crossings = Crossings(np.array(list("abcdefgh")), enter, enter + 20.0)
@@ -207,15 +210,13 @@ def test_on_the_same_crossings_the_same_vehicles_upload(tmp_path: Path) -> None:
 )
 def test_nothing_outlives_the_command(tmp_path: Path, number: signal.Signals) -> None:
     mark = f"MOBFL_MARK_{uuid.uuid4().hex}"
-    tests = str(Path(__file__).parent)
-    paths = os.pathsep.join([tests, os.environ.get("PYTHONPATH", "")])
     command = [
         sys.executable, "-m", "mobfl", "deploy", "--local", "--task", "deployed_road:counting_task", "--scale", "1",
         "--set", "training.samples_per_vehicle=40", "--set", "training.batch_size=8",
         "--set", "traffic.arrivals_per_s=0.2", "--plan", "10,8", "--vehicles", "3", "--out", str(tmp_path / "run"),
     ]  # fmt: skip
     process = subprocess.Popen(
-        command, env={**os.environ, mark: "1", "PYTHONPATH": paths}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        command, env={**os.environ, mark: "1", "PYTHONPATH": PATHS}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     )
     try:
         deadline = time.monotonic() + 240

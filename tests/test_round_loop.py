@@ -78,7 +78,7 @@ def test_who_uploads_and_who_does_not(tmp_path: Path) -> None:
     assert Counter(story.kinds()) == Counter(
         [(str(node), "began") for node in (1, 2, 3, 4, 5)]
         + [(str(node), "uploaded") for node in (1, 2, 5)]
-        + [("4", "left"), ("4", "failed"), ("3", "cut_off")]
+        + [("4", "left"), ("3", "cut_off")]
     )
 
 

@@ -11,8 +11,7 @@ from flwr.supercore.run import Run
 from flwr.supercore.task_identity import TaskIdentity
 
 from mobfl.deploy.clock import Clock
-
-NODE_UNAVAILABLE = 5  # Flower's code
+from mobfl.deploy.round_loop import NODE_UNAVAILABLE
 
 # What a node makes of a message that it got at this time of the road: its answer, and when that arrives.
 Handle = Callable[[Message, float], tuple[Message, float]]

@@ -34,6 +34,7 @@ POLL_S = 0.05
 GRACE_S = 10.0
 _ORDERS_AT_ONCE = 100
 _LANDINGS = 20  # of the latest answers
+NODE_UNAVAILABLE = 5  # Flower's code
 
 
 @dataclass
@@ -109,9 +110,11 @@ class RoundLoop:
 
     def run_round(self, work: RoundWork) -> RoundSeen:
         packed, attempts, refused = pack_model(work.model), dict[int, Attempt](), list[str]()
+        looked = False  # who is there at the first look begins with the round, however long looking takes
         while (now_s := self._clock.now_s()) < work.end_s:
             self._take_answers(work, now_s, refused)
-            self._see_nodes(work, now_s, packed, attempts)
+            self._see_nodes(work, now_s, now_s if looked else work.start_s, packed, attempts)
+            looked = True
             left_s = (work.end_s - self._clock.now_s()) * self._clock.scale
             self._clock.wait(min(POLL_S, left_s))
         if (now_s - work.end_s) * self._clock.scale <= POLL_S:  # what has arrived by now arrived in time
@@ -122,12 +125,11 @@ class RoundLoop:
 
     # ---- who is there ------------------------------------------------------------------------------
 
-    def _see_nodes(self, work: RoundWork, now_s: float, packed: ArrayRecord, attempts: dict[int, Attempt]) -> None:
+    def _see_nodes(
+        self, work: RoundWork, now_s: float, begin_s: float, packed: ArrayRecord, attempts: dict[int, Attempt]
+    ) -> None:
         listed = set(self._grid.get_node_ids())
         self._let_go(work, now_s, listed, attempts)
-        # Who was there at the start begins then, although asking who is there takes a moment.
-        first_look = not attempts and (now_s - work.start_s) * self._clock.scale < 4 * POLL_S
-        begin_s = work.start_s if first_look else now_s
         new = [node for node in sorted(listed) if node not in attempts]
         for first in range(0, len(new), _ORDERS_AT_ONCE):
             self._send(work, begin_s, packed, new[first : first + _ORDERS_AT_ONCE], attempts)
@@ -166,6 +168,8 @@ class RoundLoop:
             attempt = self._awaited.pop(message_id, None)
             if attempt is None:
                 self._log.add("dropped", work.number, now_s, node=_sender(message), reason="nobody waits for it")
+            elif message.has_error() and message.error.code == NODE_UNAVAILABLE:
+                pass  # it has left, which the list of nodes tells
             elif message.has_error():
                 self._note("failed", work.number, now_s, attempt, message.error.reason or f"code {message.error.code}")
             else:
