@@ -11,8 +11,9 @@ from safetensors.numpy import load_file
 from deployed_road import StoryClock, deployment, story_grid
 from mobfl import Crossings, InputError, Job, Scenario, read_history, train
 from mobfl.deploy.events import read_events
-from mobfl.deploy.server import serve, stretched
+from mobfl.deploy.server import serve
 from mobfl.deploy.settings import Deployment
+from mobfl.deploy.settling import stretched
 from mobfl.deploy.trainer import Trainer
 from mobfl.history import Row
 from mobfl.plan_names import resolve_plan
@@ -117,11 +118,17 @@ def test_messages_that_take_longer_than_delays_stretch_the_road() -> None:
 
 
 def test_what_flower_takes_is_planned_for_where_delays_are_real(tmp_path: Path) -> None:
-    """Half a second of messages at a hundred wall-clock seconds per second."""
+    """Half a second on the wall, at a hundred wall-clock seconds per second of the road."""
     (tmp_path / "run").mkdir()
     deployed(deployment(ROAD, tmp_path / "run", "10,6", scale=SCALE, impose=False))
     link = json.loads((tmp_path / "run" / "run.json").read_text())["scenario"]["link"]
     assert link["download_s"] + link["upload_s"] == pytest.approx(0.5 / SCALE)
+
+
+def test_a_run_of_another_kind_cannot_be_resumed_as_a_deployment(tmp_path: Path) -> None:
+    simulated("10,6", tmp_path / "run")
+    with pytest.raises(InputError, match="must hold a deployment to resume, got another run"):
+        deployed(deployment(ROAD, tmp_path / "run", "10,6", scale=SCALE, resume=True))
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"scenario": {}, "out": "x", "colour": 1}'])
