@@ -30,7 +30,7 @@ from mobfl.deploy.trainer import Trainer
 from mobfl.experiment import training_site
 from mobfl.learning.aggregation import Upload, Weights, aggregate
 from mobfl.mobility.recorded import write_crossings
-from mobfl.rounds import FixedPlan, simulate_rounds
+from mobfl.rounds import FixedPlan, joined, simulate_rounds
 
 # Delays next to nothing: vehicles answer as soon as they can.
 ROAD = Scenario.from_dict(
@@ -174,19 +174,20 @@ def test_on_the_same_crossings_the_same_vehicles_upload(tmp_path: Path, monkeypa
     """Who uploads in which round is as in simulation, but for events nearer to their deadline than the jitter."""
     monkeypatch.setenv("PYTHONPATH", PATHS)
     road, scale, (h, t) = load_scenario("paper").with_values(SMALL), 3.0, (10, 12.0)
-    enter = np.array([-3.0, 1.0, 6.5, 9.0, 17.0, 22.0, 30.0, 33.5])
-    crossings = Crossings(np.array(list("abcdefgh")), enter, enter + 20.0)
+    enter = np.array([-20.0, -3.0, 1.0, 6.5, 9.0, 17.0, 22.0, 30.0, 33.5, 49.0])
+    crossings = Crossings(np.array(list("abcdefghij")), enter, enter + 20.0)  # all of it is known from 0 to 49 s
     write_crossings(crossings, tmp_path / "crossings.parquet")
     settings = deployment(road, tmp_path / "run", f"{h},{t}", scale=scale, trace=str(tmp_path / "crossings.parquet"))
     site = training_site(road, settings.seed, crossings)
-    visits, left_out = visits_of(site, most=8)
+    visits, left_out = visits_of(site, most=9)
     assert left_out == 0
     deploy_locally(settings, visits, workers=1)
 
-    (rounds,) = simulate_rounds(
-        site.traffic, FixedPlan(h, t), road.link, road.compute, settings.seed, start_s=site.start_s,
-        until_s=site.start_s + site.duration_s,
-    )  # fmt: skip
+    until_s = site.start_s + site.duration_s
+    blocks = simulate_rounds(
+        site.traffic, FixedPlan(h, t), road.link, road.compute, settings.seed, start_s=site.start_s, until_s=until_s
+    )
+    rounds = joined(list(blocks))
     rows, transfer_s = rounds.vehicles, road.link.download_s + road.link.upload_s
     assert rows is not None
     vehicle = [str(rows.names[i]) for i in rows.vehicle]  # type: ignore[index]

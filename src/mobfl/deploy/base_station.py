@@ -44,10 +44,12 @@ class BaseStation:
         self._job, self._recording, self._log = settled.job, recording, log
         self._site, self._orders = settled.job.site, Orders(settled.policy)
         self._models = Models(recording.start, self._job.scenario.training.average_s)
-        self._evaluations = Evaluations(self._job.task.evaluate)
         link = self._job.scenario.link
         self._transfer_s = link.download_s + link.upload_s
-        if recording.rows and math.isnan(recording.rows[-1]["loss"]):  # it was killed before that was known
+        scores = recording.start.scores
+        known = not math.isnan(scores["loss"])  # else it was killed before that
+        self._evaluations = Evaluations(self._job.task.evaluate, self._models.served, scores if known else None)
+        if not known:
             self._evaluations.add(len(recording.rows) - 1, self._models.served)
 
     @property

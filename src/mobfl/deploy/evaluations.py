@@ -23,9 +23,13 @@ class _Served:
 class Evaluations:
     """One model at a time. Where that is slower than the rounds, models that were overtaken stay without scores."""
 
-    def __init__(self, evaluate: Callable[[Weights], Scores]) -> None:
+    def __init__(self, evaluate: Callable[[Weights], Scores], model: Weights, scores: Scores | None) -> None:
+        """With the model that is served at the start, and what it scores if that is known."""
         self._evaluate, self._pool = evaluate, ThreadPoolExecutor(1)
         self._served = deque[_Served]()
+        if scores is not None:
+            self._served.append(_Served(model, []))
+            self._served[0].scores.set_result(scores)
 
     def add(self, number: int, model: Weights) -> None:
         """After this round this model is served."""
