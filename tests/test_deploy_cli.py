@@ -162,5 +162,5 @@ def test_the_table_follows_the_events(tmp_path: Path) -> None:
     console = Console(width=100, file=io.StringIO())
     console.print(deployment_table(board))
     shown = console.file.getvalue()  # type: ignore[attr-defined]
-    assert "2 s per second, 2 began, 1 uploaded, 1 left" in shown
+    assert "2 s per second, 2 orders, 1 uploads" in shown
     assert "car uploaded" in shown

@@ -122,7 +122,7 @@ def test_a_road_full_of_trouble(tmp_path: Path) -> None:
     for vehicle in GOOD:
         assert happened[vehicle].count("uploaded") == 2, happened
     reasons = {nodes[event["node"]]: event["reason"] for event in events if event["kind"] == "rejected"}
-    assert reasons == {"nan": "not finite", "shape": "wrong shape", "names": "another model", "large": "wrong shape"}
+    assert reasons == {"nan": "not finite", "shape": "wrong shape", "names": "another model", "large": "too large"}
     for vehicle in KILLED[:2]:
         assert "uploaded" not in happened[vehicle]
     assert "failed" in happened["garbage"]

@@ -1,8 +1,8 @@
 """The server's rounds over a grid in this process: who counts, what is refused, and that nothing else is touched."""
 
-import io
 import json
 import math
+import pickle
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -103,14 +103,11 @@ def said(number: int, **more: Any) -> ConfigRecord:
     return ConfigRecord({"run": "run 7", "round": number, "samples": 4, **more})
 
 
-def pickled() -> Array:
-    stream = io.BytesIO()
-    np.save(stream, np.array([print, 1, 2], object), allow_pickle=True)
-    return Array("float32", (3,), "numpy.ndarray", stream.getvalue())
+def raw(data: bytes) -> ArrayRecord:
+    return ArrayRecord({"weights": Array("uint8", (len(data),), "safetensors", data)})
 
 
-def claiming_to_be_ours(values: Any) -> Array:
-    return Array("float32", (3,), "numpy.ndarray", Array(values).data)
+PICKLED = pickle.dumps(print)
 
 
 GOOD_ARRAYS = {"w": np.ones(3, np.float32)}
@@ -129,28 +126,19 @@ BAD: dict[str, tuple[Callable[[Message], Message], str]] = {
         wrong(lambda k: RecordDict({MODEL: pack_model({"w": np.ones(3)}), ANSWER: said(k)})),  # type: ignore[dict-item]
         "wrong shape",
     ),
-    "a shape that is a lie": (
-        wrong(lambda k: RecordDict({MODEL: ArrayRecord({"w": claiming_to_be_ours(np.ones(2))}), ANSWER: said(k)})),
-        "wrong shape",
-    ),
     "a thousand times too large": (
-        wrong(
-            lambda k: RecordDict({MODEL: ArrayRecord({"w": claiming_to_be_ours(np.ones(3000))}), ANSWER: said(k)})
-        ),
+        wrong(lambda k: RecordDict({MODEL: pack_model({"w": np.ones(3000, np.float32)}), ANSWER: said(k)})),
         "too large",
     ),
     "other names": (
         wrong(lambda k: RecordDict({MODEL: pack_model({"v": np.ones(3, np.float32)}), ANSWER: said(k)})),
         "another model",
     ),
-    "pickled": (wrong(lambda k: RecordDict({MODEL: ArrayRecord({"w": pickled()}), ANSWER: said(k)})), "unreadable"),
-    "no bytes": (
-        wrong(
-            lambda k: RecordDict(
-                {MODEL: ArrayRecord({"w": Array("float32", (3,), "numpy.ndarray", b"")}), ANSWER: said(k)}
-            )
-        ),
-        "unreadable",
+    "pickled": (wrong(lambda k: RecordDict({MODEL: raw(PICKLED), ANSWER: said(k)})), "unreadable"),
+    "no bytes": (wrong(lambda k: RecordDict({MODEL: raw(b""), ANSWER: said(k)})), "unreadable"),
+    "arrays of Flower's own": (
+        wrong(lambda k: RecordDict({MODEL: ArrayRecord({"w": Array(np.ones(3, np.float32))}), ANSWER: said(k)})),
+        "another model",
     ),
     "no samples": (
         wrong(lambda k: RecordDict({MODEL: pack_model(GOOD_ARRAYS), ANSWER: said(k, samples=0)})),
@@ -203,6 +191,27 @@ def test_an_app_that_breaks_is_an_event_and_no_more(tmp_path: Path) -> None:
     assert len(story.round().uploads) == 1
     assert ("1", "failed") in story.kinds()
     assert len(story.round(1).uploads) == 1
+
+
+class CrookedGrid(InProcessGrid):
+    """Flower unpacks answers while they are pulled; what comes from node 1 cannot be."""
+
+    def pull_messages(self, message_ids: Any) -> Any:
+        arrived = super().pull_messages(message_ids)
+        if any(message.metadata.src_node_id == 1 for message in arrived):
+            raise ValueError("Unexpected set of `children`")
+        return arrived
+
+
+def test_an_answer_that_cannot_be_unpacked_costs_its_own_upload(tmp_path: Path) -> None:
+    story = Story(tmp_path, vehicle(1, 4.0), vehicle(2, 5.0), vehicle(3, 6.0))
+    story.loop = RoundLoop(
+        CrookedGrid(list(story.loop._grid._nodes.values()), story.clock),  # type: ignore[attr-defined]
+        story.clock, "run 7", story.log, most_samples=10,
+    )  # fmt: skip
+    assert len(story.round().uploads) == 2
+    assert len(story.round(1).uploads) == 2
+    assert [kind for node, kind in story.kinds() if node == "1"] == ["began", "cut_off", "began", "failed"]
 
 
 def test_a_vehicle_that_gives_up_is_no_rejection(tmp_path: Path) -> None:

@@ -212,8 +212,16 @@ def _deployment_headline(board: "Board") -> Text:
         return Text(board.stage)
     told = [f"{max(board.clock.now_s(), 0.0):.1f} s on the road"]
     told += [f"{board.clock.scale:g} s per second"] if board.clock.scale != 1 else []
-    told += [f"{board.counts[kind]} {kind.replace('_', ' ')}" for kind in _TOLD if board.counts[kind]]
+    told += [f"{board.counts[kind]} {word}" for kind, word in _TOLD.items() if board.counts[kind]]
     return Text(", ".join(told), style="bold")
 
 
-_TOLD = ("began", "uploaded", "rejected", "cut_off", "left", "late", "failed", "dropped")
+_TOLD = {
+    "began": "orders",
+    "uploaded": "uploads",
+    "rejected": "rejected",
+    "cut_off": "cut off",
+    "late": "late",
+    "failed": "failed",
+    "dropped": "dropped",
+}

@@ -1,11 +1,11 @@
 """What base station and vehicles say to each other, as Flower's messages.
 
 An order goes out with the model, an answer comes back with an upload. Both name the run and the round, so that nothing
-counts elsewhere. Answers come from strangers: names, sizes, types and shapes are held against the model before a byte
-of an array is read, arrays are read as plain numbers (never unpickled), and anything else in an answer is ignored.
+counts elsewhere. A model travels as one array of bytes, a safetensors file: Flower fetches every array by itself, and a
+request per tensor took longer than all else. Answers come from strangers: their size is held against the model before
+they are read, names, types and shapes after that; nothing is unpickled, and anything else in an answer is ignored.
 """
 
-import io
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MessageType, RecordDict
-from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
 
-from mobfl.learning.aggregation import Upload, Weights
+from mobfl.learning.aggregation import Upload, Weights, unlike
 
 MODEL, ORDER, ANSWER = "model", "order", "answer"
-_NUMPY = "numpy.ndarray"
-_MOST_HEADER_BYTES = 1024  # of an array of ours there are 128
+_WEIGHTS, _FORMAT = "weights", "safetensors"
+_HEADER_BYTES = 1024  # at most, and as much for every tensor
 _MOST_TEXT = 80
 
 
@@ -56,7 +57,8 @@ class Refusal(Exception):  # noqa: N818
 
 def pack_model(model: Weights) -> ArrayRecord:
     """Packed once, it is shared by all messages of a round."""
-    return ArrayRecord({name: Array(np.ascontiguousarray(values)) for name, values in model.items()})
+    data = save({name: np.ascontiguousarray(values) for name, values in model.items()})
+    return ArrayRecord({_WEIGHTS: Array("uint8", (len(data),), _FORMAT, data)})
 
 
 def order_message(node: int, packed: ArrayRecord, order: TrainingOrder, ttl_s: float) -> Message:
@@ -68,7 +70,7 @@ def read_order(message: Message) -> tuple[TrainingOrder, Weights]:
     """On the vehicle, which trusts its base station as far as types go."""
     given = message.content[ORDER]
     order = TrainingOrder(**{field.name: given[field.name] for field in fields(TrainingOrder)})  # type: ignore[arg-type]
-    return order, {name: _plain_array(array.data) for name, array in message.content.array_records[MODEL].items()}
+    return order, load(message.content.array_records[MODEL][_WEIGHTS].data)
 
 
 def answer_message(message: Message, answer: Answer, weights: Weights | None = None) -> Message:
@@ -110,25 +112,19 @@ def read_upload(message: Message, model: Weights, most_samples: int) -> Upload:
     samples = read_answer(message).samples
     if samples > most_samples:
         raise Refusal("too many samples")
-    arrays: Mapping[str, Array] = message.content.array_records.get(MODEL) or {}
-    if arrays.keys() != model.keys():
+    return Upload(_weights_like(model, message.content.array_records[MODEL]), samples, model)
+
+
+def _weights_like(model: Weights, sent: Mapping[str, Array]) -> Weights:
+    array = sent.get(_WEIGHTS)
+    if array is None or array.stype != _FORMAT:
         raise Refusal("another model")
-    return Upload({name: _array_like(arrays[name], expected) for name, expected in model.items()}, samples, model)
-
-
-def _array_like(array: Array, expected: NDArray[np.float32]) -> NDArray[np.float32]:
-    if array.stype != _NUMPY or array.dtype != str(expected.dtype) or tuple(array.shape) != expected.shape:
-        raise Refusal("wrong shape")
-    if len(array.data) > expected.nbytes + _MOST_HEADER_BYTES:
+    if len(array.data) > sum(values.nbytes + _HEADER_BYTES for values in model.values()) + _HEADER_BYTES:
         raise Refusal("too large")
     try:
-        values = _plain_array(array.data)
-    except Exception:
+        weights = load(array.data)
+    except (SafetensorError, ValueError, TypeError, KeyError):
         raise Refusal("unreadable") from None
-    if values.shape != expected.shape or values.dtype != expected.dtype:  # whatever it said of itself
-        raise Refusal("wrong shape")
-    return values
-
-
-def _plain_array(data: bytes) -> NDArray[Any]:
-    return np.load(io.BytesIO(data), allow_pickle=False)
+    if (reason := unlike(model, weights)) is not None:
+        raise Refusal(reason)
+    return weights

@@ -5,11 +5,12 @@ before the deadline, never a place in the list of nodes: a vehicle that dies sta
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
+import httpx
 import numpy as np
 from flwr.app import ArrayRecord, Message
 from flwr.serverapp import Grid
@@ -102,6 +103,7 @@ class RoundLoop:
         self._awaited = dict[str, Attempt]()  # by the order's message
         self._overdue = dict[str, tuple[float, int, Attempt]]()  # until when to look, the round
         self._landings_s = deque[float](maxlen=_LANDINGS)
+        self._wary = False  # somebody has sent what cannot be unpacked
 
     @property
     def landing_s(self) -> float:
@@ -164,23 +166,32 @@ class RoundLoop:
     # ---- what comes back ---------------------------------------------------------------------------
 
     def _take_answers(self, work: RoundWork, now_s: float, refused: list[str]) -> None:
-        for message_id, message in self._pull(self._awaited):
+        for message_id, message in list(self._pull(self._awaited)):
             attempt = self._awaited.pop(message_id, None)
             if attempt is None:
-                self._log.add("dropped", work.number, now_s, node=_sender(message), reason="nobody waits for it")
-            elif message.has_error() and message.error.code == NODE_UNAVAILABLE:
-                pass  # it has left, which the list of nodes tells
-            elif message.has_error():
-                self._note("failed", work.number, now_s, attempt, message.error.reason or f"code {message.error.code}")
-            else:
+                continue  # nobody has asked for it
+            if isinstance(message, Exception):
+                self._note("failed", work.number, now_s, attempt, f"unreadable: {type(message).__name__}")
+            elif message.has_content():
                 self._take(work, now_s, attempt, message, refused)
+            elif message.error.code != NODE_UNAVAILABLE:  # else it has left, which the list of nodes tells
+                self._note("failed", work.number, now_s, attempt, message.error.reason or f"code {message.error.code}")
         self._take_late_ones(now_s)
 
-    def _pull(self, awaited: Iterable[str]) -> list[tuple[str, Message]]:
+    def _pull(self, awaited: Iterable[str]) -> Iterator[tuple[str, Message | Exception]]:
+        """What has arrived. If Flower could not even unpack an answer, each is asked for by itself from then on."""
         asked = list(awaited)
-        if not asked:
-            return []
-        return [(message.metadata.reply_to_message_id, message) for message in self._grid.pull_messages(asked)]
+        for some in [[each] for each in asked] if self._wary else [asked] if asked else []:
+            try:
+                arrived = list(self._grid.pull_messages(some))
+            except httpx.HTTPError:  # it is the SuperLink that is broken
+                raise
+            except Exception as error:
+                self._wary = True
+                if len(some) == 1:
+                    yield some[0], error
+                continue
+            yield from ((message.metadata.reply_to_message_id, message) for message in arrived)
 
     def _take(self, work: RoundWork, now_s: float, attempt: Attempt, message: Message, refused: list[str]) -> None:
         answer = read_answer(message)
@@ -209,9 +220,9 @@ class RoundLoop:
             self._landings_s.append(took_s)
 
     def _take_late_ones(self, now_s: float) -> None:
-        for message_id, message in self._pull(self._overdue):
+        for message_id, message in list(self._pull(self._overdue)):
             _, number, attempt = self._overdue.pop(message_id)
-            if message.has_content() and has_upload(message):
+            if not isinstance(message, Exception) and message.has_content() and has_upload(message):
                 self._note("late", number, now_s, replace(attempt, vehicle=read_answer(message).vehicle))
         for message_id in [each for each, (until_s, _, _) in self._overdue.items() if until_s < now_s]:
             del self._overdue[message_id]
@@ -239,10 +250,6 @@ class RoundLoop:
         self._log.add(
             kind, number, at_s, node=str(attempt.node), vehicle=attempt.vehicle, attempt=attempt.number, **more
         )
-
-
-def _sender(message: Message) -> str:
-    return str(message.metadata.src_node_id)
 
 
 def as_rounds(work: RoundWork, attempts: Iterable[Attempt], transfer_s: float) -> Rounds:
