@@ -86,10 +86,10 @@ class Fleet:
 
     def let_out(self, name: str, key: str = "") -> None:
         """A stock SuperNode, with the arguments that a person would give it."""
-        config = f'vehicle="{name}" key="{key}" trainer="{self._trainer}"'
-        arguments = ["--insecure", "--superlink", self._superlink, "--port", str(processes.free_port())]
+        config, port = f'vehicle="{name}" key="{key}" trainer="{self._trainer}"', str(processes.free_port())
+        arguments = ["--insecure", "--superlink", self._superlink, "--port", port, "--node-config", config]
         log = str(self._logs / f"vehicle-{name}.log")
-        self._tell({"start": name, "arguments": [*arguments, "--node-config", config], "log": log})
+        self._tell({"start": name, "arguments": arguments, "runtime": f"127.0.0.1:{port}", "log": log})
 
     def take_off(self, name: str, number: int = signal.SIGTERM) -> None:
         self._tell({"signal": int(number), "vehicle": name})
