@@ -87,6 +87,13 @@ def test_no_more_vehicles_than_the_machine_holds() -> None:
     assert left_out == 1
 
 
+def test_every_visit_has_a_name_that_files_can_bear() -> None:
+    names, enter = np.array(["first", 'b/../"x', "a", "a", "last"]), np.array([0.0, 5.0, 8.0, 30.0, 50.0])
+    visits, _ = visits_of(training_site(SMALL, 0, Crossings(names, enter, enter + 10.0)), most=9)
+    assert [visit.name for visit in visits] == ["b_____x", "a", "a.2"]
+    assert len({visit.key for visit in visits}) == 3
+
+
 def test_poisson_traffic_from_before_the_start_to_the_end() -> None:
     visits, left_out = visits_of(training_site(SMALL, 0, None), most=100)
     assert left_out == 0

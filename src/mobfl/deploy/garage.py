@@ -79,7 +79,7 @@ def _let_out(arguments: list[str], runtime: str, log: Path) -> int:
 def _forking_superexec() -> None:
     """Flower's executor in a process of its own, whose way to start an app is changed there."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the apps
-    SubprocessExecutor.launch = _launch  # type: ignore[method-assign]
+    SubprocessExecutor.launch = _launch  # type: ignore[assignment,method-assign]
     flower_superexec()
 
 

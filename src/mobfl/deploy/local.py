@@ -3,12 +3,14 @@
 import heapq
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -18,7 +20,6 @@ from mobfl import run_folder
 from mobfl.deploy import processes
 from mobfl.deploy.board import Board, EventTail
 from mobfl.deploy.clock import WallClock
-from mobfl.deploy.events import Event
 from mobfl.deploy.flower_app import CONNECTION, ENVIRONMENT, write_app, write_connection
 from mobfl.deploy.settings import Deployment
 from mobfl.errors import MobflError
@@ -29,6 +30,7 @@ _START_S = 0.4  # from letting a vehicle out to when the server sees it
 _LOOK_S = 0.02
 _PATIENCE_S = 300.0  # the first start may compile
 _PROBE = "probe"
+_ODD = r"[^A-Za-z0-9]"
 
 
 class DeploymentError(MobflError):
@@ -48,7 +50,7 @@ class Visit:
 def visits_of(site: Site, most: int) -> tuple[list[Visit], int]:
     """Who comes during the training, and how many cannot take part since `most` are there already."""
     end_s, visits, left_out = site.start_s + site.duration_s, list[Visit](), 0
-    leaving = list[float]()  # of those who are there
+    leaving, seen = list[float](), Counter[str]()  # when those leave who are there, and names so far
     for block in site.traffic:
         columns = zip(block.vehicle, block.keys.tolist(), block.enter_s.tolist(), block.leave_s.tolist(), strict=True)
         for vehicle, key, enter_s, leave_s in columns:
@@ -62,8 +64,15 @@ def visits_of(site: Site, most: int) -> tuple[list[Visit], int]:
                 left_out += 1
                 continue
             heapq.heappush(leaving, leave_s)
-            visits.append(Visit(enter_s, leave_s, str(vehicle), key))
+            visits.append(Visit(enter_s, leave_s, _name(str(vehicle), seen), key))
     return visits, left_out
+
+
+def _name(vehicle: str, seen: Counter[str]) -> str:
+    """Fit for files and Flower's configuration, and another one on every visit."""
+    name = re.sub(_ODD, "_", vehicle)[:40]
+    seen[name] += 1
+    return name if seen[name] == 1 else f"{name}.{seen[name]}"
 
 
 class Fleet:
@@ -137,25 +146,30 @@ def deploy_locally(
 
 
 def _follow(started: _Started, out: Path, tail: EventTail, board: Board, watch: Callable[[Board], None]) -> None:
-    while True:
+    until = time.monotonic() + _PATIENCE_S
+    while not _finished(board, out):
         for event in tail.new():
             board.add(event)
-            _react(event, started)
-        if board.reason is not None:
-            raise DeploymentError(f"the server broke: {board.reason}")
+            if event["kind"] == "measured":
+                started.fleet.take_off(_PROBE)
         if board.clock is not None:
             started.fleet.move(board.clock)
-            if board.rounds and run_folder.read_status(out).status == "done":
-                watch(board)
-                return
+        elif time.monotonic() > until:
+            raise DeploymentError(f"the server did not begin within {_PATIENCE_S:g} s: see {started.logs}")
         started.check()
         watch(board)
         time.sleep(_LOOK_S)
 
 
-def _react(event: Event, started: _Started) -> None:
-    if event["kind"] == "measured":
-        started.fleet.take_off(_PROBE)
+def _finished(board: Board, out: Path) -> bool:
+    """Raises if the server ended without having finished."""
+    if board.reason is not None:
+        raise DeploymentError(f"the server broke: {board.reason}")
+    if board.clock is None or run_folder.is_locked(out):
+        return False
+    if run_folder.read_status(out).status != "done":
+        raise DeploymentError(f"the server has ended by itself: --resume goes on with {out}")
+    return True
 
 
 @contextmanager

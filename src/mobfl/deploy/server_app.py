@@ -6,6 +6,7 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from mobfl.deploy.events import EVENTS, EventLog
+from mobfl.deploy.processes import die_with_parent
 from mobfl.deploy.server import serve
 from mobfl.deploy.settings import CONFIG_KEY, Deployment
 from mobfl.mobility.recorded import read_crossings
@@ -16,6 +17,7 @@ app = ServerApp()
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     """Every start is a Flower run of its own, so its id tells messages of this server from those of one before."""
+    die_with_parent()  # without a SuperLink there is nothing to do, and all that matters is on disk
     deployment = Deployment.from_json(str(context.run_config[CONFIG_KEY]))
     try:
         crossings = None if deployment.trace is None else read_crossings(Path(deployment.trace))
