@@ -48,7 +48,7 @@ def deployed(settings: Deployment, progress=lambda _: None) -> None:  # type: ig
         clock.start_s, clock.begins_unix_s, clock.scale, clock.passed_s = start_s, begins_unix_s, scale, 0.0
         return clock
 
-    serve(settings, grid, "7", crossings(), begin, lambda *_: 0.5, progress)
+    serve(settings, grid, "7", crossings(), begin, lambda *_: 0.5, progress=progress)
 
 
 @pytest.mark.parametrize("plan", ["10,6", "24,11.8", "5,30", "adaptive:every_s=20,evidence=2"])

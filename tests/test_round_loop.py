@@ -3,8 +3,9 @@
 import json
 import math
 import pickle
+import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, RecordDict
 
 from deployed_road import StoryClock
+from mobfl.deploy.answers import Arrived, FetchedBeside
 from mobfl.deploy.events import EventLog, read_events
 from mobfl.deploy.in_process import InProcessGrid, InProcessNode
 from mobfl.deploy.messages import ANSWER, MODEL, Answer, answer_message, pack_model, read_order
@@ -212,6 +214,26 @@ def test_an_answer_that_cannot_be_unpacked_costs_its_own_upload(tmp_path: Path) 
     assert len(story.round().uploads) == 2
     assert len(story.round(1).uploads) == 2
     assert [kind for node, kind in story.kinds() if node == "1"] == ["began", "cut_off", "began", "failed"]
+
+
+def test_a_fetch_that_takes_long_keeps_nobody_waiting(tmp_path: Path) -> None:
+    """What is under way at the deadline is late; nothing is lost, and nothing is fetched twice."""
+    go, asked = threading.Event(), list[list[str]]()
+
+    def slow(ids: Iterable[str]) -> Arrived:
+        asked.append(list(ids))
+        go.wait(10)
+        return {each: ValueError(each) for each in asked[-1]}
+
+    fetch = FetchedBeside(slow)
+    assert fetch(["a", "b"]) == {}
+    assert fetch(["a", "b", "c"]) == {}  # one at a time
+    go.set()
+    arrived: Arrived = {}
+    while len(arrived) < 3:
+        arrived |= fetch([each for each in ("a", "b", "c") if each not in arrived])
+    assert asked == [["a", "b"], ["c"]]
+    assert fetch([]) == {}
 
 
 def test_a_vehicle_that_gives_up_is_no_rejection(tmp_path: Path) -> None:

@@ -5,16 +5,16 @@ before the deadline, never a place in the list of nodes: a vehicle that dies sta
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
-import httpx
 import numpy as np
 from flwr.app import ArrayRecord, Message
 from flwr.serverapp import Grid
 
+from mobfl.deploy.answers import Arrived, Fetch, FetchedAtOnce
 from mobfl.deploy.clock import Clock
 from mobfl.deploy.events import EventLog
 from mobfl.deploy.messages import (
@@ -96,14 +96,15 @@ class RoundLoop:
         log: EventLog,
         most_samples: int,
         there: dict[int, int] | None = None,
+        fetch: Fetch | None = None,
     ) -> None:
         self._grid, self._clock, self._run, self._log = grid, clock, run, log
+        self._fetch = fetch or FetchedAtOnce(grid)
         self._most_samples = most_samples
         self._attempts = dict(there or {})  # of the nodes that are there
         self._awaited = dict[str, Attempt]()  # by the order's message
         self._overdue = dict[str, tuple[float, int, Attempt]]()  # until when to look, the round
         self._landings_s = deque[float](maxlen=_LANDINGS)
-        self._wary = False  # somebody has sent what cannot be unpacked
 
     @property
     def landing_s(self) -> float:
@@ -166,32 +167,16 @@ class RoundLoop:
     # ---- what comes back ---------------------------------------------------------------------------
 
     def _take_answers(self, work: RoundWork, now_s: float, refused: list[str]) -> None:
-        for message_id, message in list(self._pull(self._awaited)):
-            attempt = self._awaited.pop(message_id, None)
-            if attempt is None:
-                continue  # nobody has asked for it
+        arrived = self._fetch([*self._awaited, *self._overdue])
+        for message_id in [each for each in arrived if each in self._awaited]:
+            attempt, message = self._awaited.pop(message_id), arrived[message_id]
             if isinstance(message, Exception):
                 self._note("failed", work.number, now_s, attempt, f"unreadable: {type(message).__name__}")
             elif message.has_content():
                 self._take(work, now_s, attempt, message, refused)
             elif message.error.code != NODE_UNAVAILABLE:  # else it has left, which the list of nodes tells
                 self._note("failed", work.number, now_s, attempt, message.error.reason or f"code {message.error.code}")
-        self._take_late_ones(now_s)
-
-    def _pull(self, awaited: Iterable[str]) -> Iterator[tuple[str, Message | Exception]]:
-        """What has arrived. If Flower could not even unpack an answer, each is asked for by itself from then on."""
-        asked = list(awaited)
-        for some in [[each] for each in asked] if self._wary else [asked] if asked else []:
-            try:
-                arrived = list(self._grid.pull_messages(some))
-            except httpx.HTTPError:  # it is the SuperLink that is broken
-                raise
-            except Exception as error:
-                self._wary = True
-                if len(some) == 1:
-                    yield some[0], error
-                continue
-            yield from ((message.metadata.reply_to_message_id, message) for message in arrived)
+        self._take_late_ones(now_s, arrived)
 
     def _take(self, work: RoundWork, now_s: float, attempt: Attempt, message: Message, refused: list[str]) -> None:
         answer = read_answer(message)
@@ -219,9 +204,9 @@ class RoundLoop:
         if 0.0 <= took_s <= GRACE_S:  # a stranger's clock may say anything
             self._landings_s.append(took_s)
 
-    def _take_late_ones(self, now_s: float) -> None:
-        for message_id, message in list(self._pull(self._overdue)):
-            _, number, attempt = self._overdue.pop(message_id)
+    def _take_late_ones(self, now_s: float, arrived: Arrived) -> None:
+        for message_id in [each for each in arrived if each in self._overdue]:
+            (_, number, attempt), message = self._overdue.pop(message_id), arrived[message_id]
             if not isinstance(message, Exception) and message.has_content() and has_upload(message):
                 self._note("late", number, now_s, replace(attempt, vehicle=read_answer(message).vehicle))
         for message_id in [each for each, (until_s, _, _) in self._overdue.items() if until_s < now_s]:

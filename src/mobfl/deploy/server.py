@@ -8,6 +8,7 @@ from pathlib import Path
 from flwr.serverapp import Grid
 
 from mobfl import run_folder
+from mobfl.deploy.answers import Fetch
 from mobfl.deploy.base_station import BaseStation
 from mobfl.deploy.clock import Clock, WallClock
 from mobfl.deploy.events import EVENTS, EventLog, read_events
@@ -32,6 +33,7 @@ def serve(
     crossings: Crossings | None = None,
     make_clock: MakeClock = WallClock,
     measure: Measure = measured_round_trip_s,
+    fetch: Fetch | None = None,
     progress: Callable[[Row], None] = lambda _: None,
 ) -> History:
     """Runs the deployment's rounds to the end of its training; `run` is what its messages are told apart by."""
@@ -45,7 +47,7 @@ def serve(
         station = BaseStation(settled, recording, log)
         there = station.remember(read_events(out))
         clock = _announced(deployment, settled, station, recording, log, make_clock)
-        loop = RoundLoop(grid, clock, run, log, settled.job.scenario.training.most_samples, there)
+        loop = RoundLoop(grid, clock, run, log, settled.job.scenario.training.most_samples, there, fetch)
         _run_rounds(station, loop, recording, progress)
         return recording.history
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
+from mobfl.deploy.answers import FetchedAtOnce, FetchedBeside
 from mobfl.deploy.events import EVENTS, EventLog
 from mobfl.deploy.processes import die_with_parent
 from mobfl.deploy.server import serve
@@ -21,7 +22,7 @@ def main(grid: Grid, context: Context) -> None:
     deployment = Deployment.from_json(str(context.run_config[CONFIG_KEY]))
     try:
         crossings = None if deployment.trace is None else read_crossings(Path(deployment.trace))
-        serve(deployment, grid, str(context.run_id), crossings)
+        serve(deployment, grid, str(context.run_id), crossings, fetch=FetchedBeside(FetchedAtOnce(grid)))
     except Exception as error:  # whoever follows the events learns of it
         EventLog(Path(deployment.out) / EVENTS).add("broke", -1, 0.0, reason=f"{type(error).__name__}: {error}")
         raise
