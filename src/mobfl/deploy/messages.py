@@ -87,7 +87,7 @@ def read_answer(message: Message) -> Answer:
 
     def said(name: str, kind: type, otherwise: Any) -> Any:
         value = told.get(name)
-        return value if type(value) is kind else otherwise
+        return value if type(value) is kind and value not in (math.inf, -math.inf) else otherwise
 
     return Answer(
         run=said("run", str, ""),
