@@ -512,7 +512,7 @@ def test_a_checkpoint_cut_in_half_resumes_to_the_same_bytes(
     whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dies_at: str, last_checkpoint: bool
 ) -> None:
     """As kill -9 may cut it, in the middle of a run and in the checkpoint that ends it."""
-    from mobfl import run_folder
+    from mobfl import json_files, run_folder
 
     rounds = json.loads((whole / "both" / "run.json").read_text())["results"]["rounds"]
     real, rows = run_folder.replaced, list[Row]()
@@ -524,6 +524,7 @@ def test_a_checkpoint_cut_in_half_resumes_to_the_same_bytes(
 
     with monkeypatch.context() as patched:
         patched.setattr(run_folder, "replaced", dying)
+        patched.setattr(json_files, "replaced", dying)
         with pytest.raises(Stop):
             train(JOBS["both"], tmp_path / "run", checkpoint_s=1e9 if last_checkpoint else 0.0, progress=rows.append)
     train(JOBS["both"], tmp_path / "run", resume=True)

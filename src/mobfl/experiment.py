@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import takewhile
 from typing import Any
@@ -20,13 +20,12 @@ import numpy as np
 from mobfl.errors import InputError
 from mobfl.history import Row
 from mobfl.learning.aggregation import Upload, Weights, aggregate, mixed
-from mobfl.learning.holdings import draw_batches, held_samples
 from mobfl.learning.rates import learning_rate
 from mobfl.learning.task import Task
+from mobfl.learning.vehicles import Vehicles
 from mobfl.mobility.crossings import Crossings
 from mobfl.mobility.observed import ObservedTraffic
-from mobfl.rng import generator, stream
-from mobfl.scenario import Scenario, Training
+from mobfl.scenario import Scenario
 from mobfl.servers.site import Site
 from mobfl.servers.steps import Contribution, Server, ServerStep
 
@@ -73,8 +72,8 @@ def learn(
 ) -> Iterator[Learnt]:
     """The server steps after `start`, one by one, for as long as training lasts or the recorded traffic does."""
     site = training_site(scenario, seed, crossings)
-    vehicles = _Vehicles(task, scenario.training, site.duration_s, stream(seed, "samples"), stream(seed, "batches"))
-    models, scores = _Models(start, scenario.training.average_s), _known(start.scores)
+    vehicles = Vehicles.of(task, scenario.training, seed)
+    models, scores = Models(start, scenario.training.average_s), _known(start.scores)
     waiting = deque[Callable[[], Learnt]]()
     before_s = 0.0
     with _workers(workers) as submit:
@@ -82,7 +81,9 @@ def learn(
             elapsed_s, before_s = step.end_s - before_s, step.end_s
             if step.number < start.rounds:
                 continue
-            uploads = [submit(vehicles.upload, step, each, models.version(each.version)) for each in step.uploads]
+            uploads = [
+                submit(_upload, vehicles, site, step, each, models.version(each.version)) for each in step.uploads
+            ]
             new, rejections = aggregate(models.latest, [upload() for upload in uploads], server.merge)
             if models.advance(step, new, elapsed_s):
                 # The next step's vehicles train while this model is evaluated.
@@ -106,7 +107,7 @@ def training_site(scenario: Scenario, seed: int, crossings: Crossings | None) ->
     return Site(seen.crossings, scenario.link, scenario.compute, seed, seen.start_s, duration_s)
 
 
-class _Models:
+class Models:
     """The models of a run: the latest, older ones in use, and what is served, which may be an average over time."""
 
     def __init__(self, start: Start, average_s: float) -> None:
@@ -145,23 +146,23 @@ class _Models:
         return self.served if still else moved
 
 
-@dataclass(frozen=True)
-class _Vehicles:
-    """What vehicles do: H steps (Eq. 1) from the model that they got, on batches of their own samples."""
+def _upload(vehicles: Vehicles, site: Site, step: ServerStep, mine: Contribution, model: Weights) -> Upload:
+    rate = learning_rate(vehicles.training, mine.download_s / site.duration_s)
+    upload = vehicles.train(mine.key, mine.attempt, model, step.local_steps, rate)
+    return replace(upload, staleness=step.number - mine.version)
 
-    task: Task
-    training: Training
-    duration_s: float
-    samples: np.uint64  # the stream of who holds which samples
-    batches: np.uint64  # the stream of batches
 
-    def upload(self, step: ServerStep, mine: Contribution, model: Weights) -> Upload:
-        held = held_samples(generator(self.samples, mine.key), self.task.pool, self.training)
-        random = generator(self.batches, mine.key, mine.attempt)
-        batches = draw_batches(random, held, step.local_steps, self.training.batch_size)
-        rate = learning_rate(self.training, mine.download_s / self.duration_s)
-        weights = self.task.local_steps(model, batches, rate, self.training.momentum)
-        return Upload(weights, len(held), model, step.number - mine.version)
+def row_of(step: ServerStep, rejected: int) -> dict[str, Any]:
+    """A server step as the table of rounds has it, without what its model scores."""
+    return {
+        "round": step.number,
+        "start_s": step.start_s,
+        "end_s": step.end_s,
+        "local_steps": step.local_steps,
+        "present": step.present,
+        "uploads": len(step.uploads),
+        "rejected": rejected,
+    }
 
 
 def _learnt(
@@ -171,16 +172,7 @@ def _learnt(
     others: Mapping[int, Weights],
     scores: Callable[[], Scores],
 ) -> Learnt:
-    row = {
-        "round": step.number,
-        "start_s": step.start_s,
-        "end_s": step.end_s,
-        "local_steps": step.local_steps,
-        "present": step.present,
-        "uploads": len(step.uploads),
-        "rejected": len(rejections),
-        **scores(),
-    }
+    row = row_of(step, len(rejections)) | dict(scores())
     return Learnt(row, served, tuple(rejections), others)
 
 

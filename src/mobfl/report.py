@@ -2,9 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from mobfl import theory
 from mobfl.plans import Plan, TracePlan
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mobfl.adaptive.following import Following
+    from mobfl.deploy.board import Board
     from mobfl.history import History
     from mobfl.mobility.crossings import Crossings
     from mobfl.simulation import Simulation
@@ -188,3 +190,40 @@ def print_training(
         reached = history.time_to(name, value)
         console.print(f"{name} {value:g}: " + ("not reached" if reached is None else f"after {reached:.1f} s"))
     console.print(f"The run is in {escape(str(out))}.", soft_wrap=True)
+
+
+def deployment_table(board: "Board") -> Group:
+    """A deployment at a glance: the clock, the vehicles on the road, the latest rounds."""
+    rounds = Table(box=None, title_justify="left")
+    for column in ("round", "ended at s", "H", "T s", "there", "uploads", "rejected", "late by s"):
+        rounds.add_column(column, justify="right")
+    for row in board.rounds:
+        length_s = row["end_s"] - row["start_s"]
+        rounds.add_row(
+            str(row["round"]), f"{row['at_s']:.1f}", str(row["local_steps"]), f"{length_s:.1f}", str(row["present"]),
+            str(row["uploads"]), str(row["rejected"]), f"{row['overshoot_s']:.2f}",
+        )  # fmt: skip
+    vehicles = "  ".join(
+        f"{board.names.get(node, node[-4:])} {doing}" for node, doing in sorted(board.vehicles.items())
+    )
+    return Group(_deployment_headline(board), Text(vehicles or "nobody is on the road"), rounds)
+
+
+def _deployment_headline(board: "Board") -> Text:
+    if board.clock is None:
+        return Text(board.stage)
+    told = [f"{max(board.clock.now_s(), 0.0):.1f} s on the road"]
+    told += [f"{board.clock.scale:g} s per second"] if board.clock.scale != 1 else []
+    told += [f"{board.counts[kind]} {word}" for kind, word in _TOLD.items() if board.counts[kind]]
+    return Text(", ".join(told), style="bold")
+
+
+_TOLD = {
+    "began": "orders",
+    "uploaded": "uploads",
+    "rejected": "rejected",
+    "cut_off": "cut off",
+    "late": "late",
+    "failed": "failed",
+    "dropped": "dropped",
+}

@@ -170,11 +170,11 @@ def simulate_rounds(
             seen.append(block)
         if done == order.rounds:
             origin, done = origin + done * t, 0
-            order = policy.next_order(_joined(seen))
+            order = policy.next_order(joined(seen))
             seen = []
 
 
-def _joined(blocks: list[Rounds]) -> Rounds:
+def joined(blocks: list[Rounds]) -> Rounds:
     """One order's rounds in one piece, however the traffic was cut into blocks."""
     first = blocks[0]
     if len(blocks) == 1:

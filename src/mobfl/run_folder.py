@@ -81,6 +81,20 @@ def locked(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
+def is_locked(folder: Path) -> bool:
+    """Whether a process is writing into the folder."""
+    import fcntl
+
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
 def is_free(folder: Path) -> bool:
     """Whether a run can begin here: nothing is there."""
     return not folder.exists() or (folder.is_dir() and not any(file.suffix != PART for file in folder.iterdir()))

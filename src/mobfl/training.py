@@ -3,25 +3,24 @@
 import signal
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mobfl import run_folder
 from mobfl.errors import InputError
-from mobfl.experiment import Learnt, Start, fresh_start, learn, server_steps, training_site
+from mobfl.experiment import learn, server_steps, training_site
 from mobfl.history import History, Row
 from mobfl.learning.holdings import check_samples
 from mobfl.learning.task import Task
 from mobfl.mobility.crossings import Crossings
 from mobfl.planner import best_round_s
 from mobfl.plans import Plan
+from mobfl.recording import Recording, begin, take_up
 from mobfl.rng import stream
 from mobfl.rounds import FixedPlan
-from mobfl.run_folder import BEST, LAST, Model
 from mobfl.scenario import Scenario
 from mobfl.servers.falling import FallingSteps
 from mobfl.servers.planned_rounds import PlannedRounds
@@ -135,15 +134,16 @@ def train(
     check_job(job)
     check_settings(out, resume, workers, checkpoint_s)
     run_folder.make(out)
-    with run_folder.locked(out), _interrupts_noted() as interrupted:
-        run = _resumed(job, out) if resume else _begun(job, out)
+    with run_folder.locked(out), interrupts_noted() as interrupted:
+        begun = take_up if resume else begin
+        run = begun(job.describe(), job.task, job.seed, out)
         if run.status != "done":
             _go_on(run, job, workers, checkpoint_s, progress, interrupted)
         return run.history
 
 
 @contextmanager
-def _interrupts_noted() -> Iterator[Callable[[], bool]]:
+def interrupts_noted() -> Iterator[Callable[[], bool]]:
     """Tells whether there was a Ctrl-C: an exception in the middle of compiled code or of saving does harm."""
     if threading.current_thread() is not threading.main_thread():
         yield lambda: False
@@ -163,91 +163,8 @@ def _interrupts_noted() -> Iterator[Callable[[], bool]]:
         signal.signal(signal.SIGINT, before)
 
 
-@dataclass
-class _Run:
-    """A run as it grows, and its folder."""
-
-    folder: Path
-    description: dict[str, Any]  # the part of run.json that does not change
-    rows: list[Row]
-    best: Model
-    last: Model
-    least_loss: float
-    status: str = "running"
-    wall_s: float = 0.0  # until the process that runs now began
-    began: float = field(default_factory=time.monotonic)
-    saved: float = field(default_factory=time.monotonic)
-
-    @property
-    def history(self) -> History:
-        return History.of_rows(self.description["initial"], self.rows, self.description["kpis"])
-
-    @property
-    def start(self) -> Start:
-        latest = self.rows[-1] if self.rows else self.description["initial"]
-        scores = {name: latest[name] for name in self.description["initial"]}
-        return Start(len(self.rows), self.last.weights, scores, self.last.versions)
-
-    def add(self, learnt: Learnt) -> None:
-        self.rows.append(learnt.row)
-        rejections = Counter(self.last.rejections) + Counter(learnt.rejections)
-        self.last = Model(learnt.model, len(self.rows), rejections, learnt.versions)
-        if learnt.row["loss"] < self.least_loss:
-            self.best, self.least_loss = replace(self.last, versions={}), learnt.row["loss"]
-
-    def save(self, status: str, workers: int, reason: str | None = None) -> None:
-        """A checkpoint of the rounds so far; what is only needed to go on does not outlast the run."""
-        self.status = status
-        if status == "done":
-            self.last = replace(self.last, versions={})
-        run_folder.write_checkpoint(self.folder, self.history, self.best, self.last)
-        progress = {"status": status, "reason": reason, "results": _results(self.history, self.last)}
-        run_folder.write_run(self.folder, self.description | progress)
-        wall_s = self.wall_s + time.monotonic() - self.began
-        run_folder.write_timing(self.folder, {"wall_s": wall_s, "workers": workers})
-        self.saved = time.monotonic()
-
-
-def _results(history: History, last: Model) -> dict[str, Any]:
-    uploads = history.columns["uploads"] - history.columns["rejected"]
-    return {
-        "rounds": len(history),
-        "virtual_s": float(history.columns["end_s"][-1]) if len(history) else 0.0,
-        "rounds_with_uploads": int((uploads > 0).sum()),
-        "rejections": dict(sorted(last.rejections.items())),
-        "min_loss": history.min_loss(),
-        "best": {kpi: history.best(kpi) for kpi in history.kpis},
-        "final": {name: history.final(name) for name in ("loss", *history.kpis)},
-    }
-
-
-def _begun(job: Job, out: Path) -> _Run:
-    start = fresh_start(job.task, job.seed)
-    model = Model(start.model, 0, {})
-    description = job.describe() | {"initial": dict(start.scores)}
-    run_folder.write_run(out, description | {"status": "running", "reason": None, "results": None})
-    return _Run(out, description, [], model, model, start.scores["loss"])
-
-
-def _resumed(job: Job, out: Path) -> _Run:
-    """The run at its last checkpoint. Rows beyond it, left by a process that died while saving, are dropped."""
-    stored = run_folder.read_run(out, job.task.kpis)
-    run_folder.check_same(stored, job.describe())
-    if not (out / LAST).exists():  # it died before its first checkpoint
-        return _begun(job, out)
-    reference = job.task.initial_weights(job.seed)
-    best, last = (run_folder.read_model(out / name, reference) for name in (BEST, LAST))
-    rows: list[Row] = list(run_folder.read_rows(out, job.task.kpis)[: last.rounds])
-    if len(rows) < last.rounds:
-        raise InputError(f"{out} must have rows of the {last.rounds} rounds of its last model, got {len(rows)}")
-    description = job.describe() | {"initial": stored["initial"]}
-    least = History.of_rows(stored["initial"], rows, stored["kpis"]).min_loss()
-    wall_s = float(run_folder.read_timing(out).get("wall_s", 0.0))
-    return _Run(out, description, rows, best, last, least, stored["status"], wall_s)
-
-
 def _go_on(
-    run: _Run,
+    run: Recording,
     job: Job,
     workers: int,
     checkpoint_s: float,

@@ -7,6 +7,7 @@ import sys
 import click
 
 import mobfl
+from mobfl.cli.deployment import deploy, trainer
 from mobfl.cli.options import FAILED, INTERRUPTED, WRONG_INPUT
 from mobfl.cli.page import app
 from mobfl.cli.planning import plan, scenarios
@@ -23,7 +24,7 @@ def cli() -> None:
     """Federated learning on vehicles that are only passing by."""
 
 
-for command in (plan, simulate, train, sweep, results, report, reproduce, traffic, scenarios, app):
+for command in (plan, simulate, train, deploy, trainer, sweep, results, report, reproduce, traffic, scenarios, app):
     cli.add_command(command)
 
 

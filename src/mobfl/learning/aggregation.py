@@ -60,12 +60,16 @@ def fault(model: Weights, upload: Upload) -> str | None:
     """Why an upload must not be averaged into this model; None if nothing speaks against it."""
     if upload.samples < 1:
         return "without samples"
-    if upload.weights.keys() != model.keys():
+    if (reason := unlike(model, upload.weights)) is not None:
+        return reason
+    return None if all(np.isfinite(values).all() for values in upload.weights.values()) else "not finite"
+
+
+def unlike(model: Weights, other: Weights) -> str | None:
+    """Why these are not weights of the same kind of model; None if they are."""
+    if other.keys() != model.keys():
         return "another model"
-    for name, expected in model.items():
-        got = upload.weights[name]
-        if got.shape != expected.shape or got.dtype != expected.dtype:
-            return "wrong shape"
-        if not np.isfinite(got).all():
-            return "not finite"
-    return None
+    same = all(
+        other[name].shape == values.shape and other[name].dtype == values.dtype for name, values in model.items()
+    )
+    return None if same else "wrong shape"

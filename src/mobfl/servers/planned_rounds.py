@@ -24,13 +24,13 @@ class PlannedRounds:
             start_s=site.start_s, until_s=site.start_s + 2 * site.duration_s,
         )  # fmt: skip
         for block in blocks:
-            yield from _single_steps(block, site.start_s)
+            yield from single_steps(block, site.start_s)
 
     def merge(self, model: Weights, uploads: Sequence[Upload]) -> Weights:
         return weighted_mean(model, uploads)
 
 
-def _single_steps(block: Rounds, origin_s: float) -> Iterator[ServerStep]:
+def single_steps(block: Rounds, origin_s: float) -> Iterator[ServerStep]:
     rows = block.vehicles
     if rows is None:
         raise ValueError("rounds without their vehicles cannot be learnt from")

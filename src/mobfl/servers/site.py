@@ -63,5 +63,10 @@ class Site:
 
     def delay_s(self, vehicle: Vehicle, attempt: int, local_steps: int) -> float:
         """S: from the download's beginning to the upload's end, with the same draws as in planned rounds."""
-        jitter_s = self.compute.extra_step_s * local_steps * float(exponential(vehicle.key, attempt))
-        return self.link.download_s + self.link.upload_s + (self.compute.min_step_s * local_steps + jitter_s)
+        return delay_s(self.link, self.compute, vehicle.key, attempt, local_steps)
+
+
+def delay_s(link: Link, compute: Compute, key: np.uint64, attempt: int, local_steps: int) -> float:
+    """S of the vehicle with this key in the stream of compute delays."""
+    jitter_s = compute.extra_step_s * local_steps * float(exponential(key, attempt))
+    return link.download_s + link.upload_s + (compute.min_step_s * local_steps + jitter_s)

@@ -1,0 +1,239 @@
+"""`mobfl deploy` and `mobfl trainer`."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from mobfl.cli.options import (
+    chosen_plan,
+    console,
+    cores,
+    data_option,
+    find_data,
+    json_option,
+    load,
+    need,
+    plan_option,
+    plot_option,
+    read_trace,
+    section_option,
+    seed_option,
+    takes_scenario,
+    trace_option,
+    workers_option,
+)
+from mobfl.errors import InputError
+from mobfl.scenario import Scenario, parse_setting
+
+if TYPE_CHECKING:
+    from mobfl.deploy.board import Board
+    from mobfl.deploy.local import Visit
+    from mobfl.deploy.settings import Deployment
+    from mobfl.mobility.crossings import Crossings
+
+_CROSSINGS = "crossings.parquet"
+_VEHICLES_PER_CORE = 8
+
+
+class _Asked(NamedTuple):
+    """What the command line says, by the names of its parameters."""
+
+    scenario: str
+    settings: tuple[str, ...]
+    local: bool
+    app: Path | None
+    task: str
+    options: tuple[str, ...]
+    wanted: str
+    data: Path | None
+    backend: str
+    device: str
+    trace: Path | None
+    section: str | None
+    vehicles: int | None
+    scale: float | None
+    seed: int
+    workers: int | None
+    resume: bool
+    out: Path
+    as_json: bool
+    plot: Path | None
+
+
+@click.command()
+@takes_scenario
+@click.option("--local", is_flag=True, help="On this machine: vehicles are processes that come and go.")
+@click.option("--app", type=click.Path(path_type=Path), metavar="FOLDER", help="Write the app for many machines.")
+@click.option("--task", default="beams", show_default=True, help="beams, trajectories, or MODULE:FUNCTION of your own.")
+@click.option("--option", "options", metavar="KEY=VALUE", multiple=True, help="An option of the task; may be repeated.")
+@plan_option
+@data_option
+@click.option("--backend", default="auto", show_default=True, metavar="NAME", help="auto, fused or torch.")
+@click.option("--device", default="cpu", show_default=True, metavar="NAME", help="cpu or cuda.")
+@trace_option
+@section_option
+@click.option("--vehicles", type=int, metavar="N", help="At most so many at a time; by default 8 per core.")
+@click.option("--scale", type=float, metavar="X", help="Wall-clock seconds per second of road; else what is needed.")
+@seed_option
+@workers_option
+@click.option("--resume", is_flag=True, help="Go on with the run in --out.")
+@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="RUN", help="The run's folder.")
+@json_option
+@plot_option
+def deploy(**given: Any) -> None:
+    """Run the rounds on real Flower nodes, in wall-clock time.
+
+    With --local, a SuperLink and a SuperNode per vehicle are started here, as vehicles enter and leave; Ctrl-C ends
+    them all, and the same command with --resume goes on. With --app, write the app that `flwr run` takes.
+    """
+    asked = _Asked(**given)
+    need("deployment", "flower", "flwr")
+    need("deployment", "flower", "safetensors")
+    _check(asked)
+    road = load(asked.scenario, asked.settings)
+    if asked.app is not None:
+        _write_app(asked, asked.app, road)
+    else:
+        _run_here(asked, road)
+
+
+def _check(asked: _Asked) -> None:
+    from mobfl.training import check_settings
+
+    if asked.local == (asked.app is not None):
+        raise InputError("mobfl deploy must be given either --local or --app FOLDER")
+    if asked.app is not None and asked.trace is not None:
+        raise InputError("--trace goes with --local, got --app")
+    if asked.vehicles is not None and asked.vehicles < 1:
+        raise InputError(f"--vehicles must be >= 1, got {asked.vehicles}")
+    if asked.app is None:
+        check_settings(asked.out, asked.resume, cores(asked.workers), 0.0)
+
+
+def _deployment(asked: _Asked, road: Scenario, **more: Any) -> "Deployment":
+    from mobfl.deploy.settings import Deployment
+
+    data = find_data(asked.data)
+    options = dict(parse_setting(option, "--option", "KEY=VALUE") for option in asked.options)
+    return Deployment(
+        road.to_dict(), str(asked.out.absolute()), asked.task, options, None if data is None else str(data.absolute()),
+        asked.backend, asked.device, asked.wanted, asked.seed, scale=asked.scale, resume=asked.resume, **more,
+    )  # fmt: skip
+
+
+def _write_app(asked: _Asked, folder: Path, road: Scenario) -> None:
+    from mobfl.deploy.flower_app import write_app
+
+    _check_rounds(asked, road, None)
+    write_app(folder, _deployment(asked, road))
+    click.echo(f"{folder} is ready for: flwr run {folder}")
+
+
+def _check_rounds(asked: _Asked, road: Scenario, crossings: "Crossings | None") -> None:
+    from mobfl.plans import Plan
+    from mobfl.servers.adaptive import AdaptiveRounds
+
+    plan = chosen_plan(asked.wanted, road, crossings)
+    if not isinstance(plan, Plan | tuple | AdaptiveRounds):
+        raise InputError(f"--plan must have rounds of a length T to be deployed, got {asked.wanted!r}")
+
+
+def _run_here(asked: _Asked, road: Scenario) -> None:
+    from mobfl.deploy.local import deploy_locally
+
+    crossings = read_trace(asked.trace, asked.section)
+    _check_rounds(asked, road, crossings)
+    deployment = _deployment(asked, road, impose=True, trace=_kept(asked.out, crossings))
+    visits = _visits(asked, road, crossings)
+    with _following() as follow:
+        deploy_locally(deployment, visits, cores(asked.workers), follow)
+    _report(asked)
+
+
+def _kept(out: Path, crossings: "Crossings | None") -> str | None:
+    """The crossings as the server will read them."""
+    if crossings is None:
+        return None
+    from mobfl import run_folder
+    from mobfl.mobility.recorded import write_crossings
+
+    run_folder.make(out)
+    write_crossings(crossings, out / _CROSSINGS)
+    return str((out / _CROSSINGS).absolute())
+
+
+def _visits(asked: _Asked, road: Scenario, crossings: "Crossings | None") -> "list[Visit]":
+    from mobfl.deploy.local import visits_of
+    from mobfl.experiment import training_site
+
+    most = asked.vehicles or _VEHICLES_PER_CORE * cores(None)
+    visits, left_out = visits_of(training_site(road, asked.seed, crossings), most)
+    if left_out:
+        click.echo(
+            f"{left_out} of {left_out + len(visits)} vehicles cannot take part: at most --vehicles {most} at a time",
+            err=True,
+        )
+    return visits
+
+
+def _report(asked: _Asked) -> None:
+    from mobfl.report import print_training
+    from mobfl.run_folder import read_history, read_run
+
+    told, history = read_run(asked.out), read_history(asked.out)
+    if asked.plot is not None:
+        from mobfl.figures import draw_history
+
+        draw_history(history, asked.plot)
+    if asked.as_json:
+        click.echo(json.dumps({**told["results"], "deployment": told["deployment"]}, indent=2))
+    else:
+        print_training(console(), history, told["baselines"], [], asked.out)
+
+
+@contextmanager
+def _following() -> Iterator[Callable[["Board"], None]]:
+    """A live table on a terminal, nothing elsewhere."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    from mobfl.report import deployment_table
+
+    with Live(console=Console(stderr=True), transient=True, refresh_per_second=4, auto_refresh=False) as live:
+        shown = [0.0]
+
+        def follow(board: "Board") -> None:
+            import time
+
+            if time.monotonic() - shown[0] >= 0.25:
+                shown[0] = time.monotonic()
+                live.update(deployment_table(board), refresh=True)
+
+        yield follow
+
+
+@click.command()
+@click.argument("app", type=click.Path(path_type=Path))
+@click.option("--socket", "path", type=click.Path(path_type=Path), required=True, help="Where the vehicle's node asks.")
+@workers_option
+def trainer(app: Path, path: Path, workers: int | None) -> None:
+    """Take the local steps for a vehicle's Flower node, which asks at a socket; APP is what `mobfl deploy --app` wrote.
+
+    It stays alive between rounds, and holds the task and its data.
+    """
+    need("deployment", "flower", "safetensors")
+    from mobfl.deploy.settings import Deployment
+    from mobfl.deploy.trainer import Trainer, TrainerServer
+
+    taught = Trainer.of(Deployment.of_app(app))
+    taught.warm_up()
+    with TrainerServer(taught, path, cores(workers)) as server:
+        server.serve_forever()

@@ -1,0 +1,1 @@
+"""The same rounds on real Flower nodes that come and go."""

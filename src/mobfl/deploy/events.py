@@ -1,0 +1,70 @@
+"""What happened to whom, a line per event, written as it happens: `events.jsonl` in the run's folder.
+
+A line has `round`, `at_s` (the road's time), `kind` and, of a vehicle, `node`, `vehicle`, `attempt` and `reason`:
+
+started     the server begins with this round, at `unix_s`, with `scale` wall-clock seconds per second
+began       a vehicle was sent the model
+uploaded    its upload came in time          rejected    it came in time, but cannot be averaged: `reason`
+gave_up     it said that it would be late    failed      its app or its node broke: `reason`
+left        it is no longer there            cut_off     the round ended before its upload came
+late        its upload came after the round  dropped     it belongs to no order of this run: `reason`
+measured    how long a message without work takes: `round_trip_s`; broke: the server, and why
+ended       the round is over: its row, and by how much it ended later than planned
+
+Lines are only ever added. A server that was killed begins its round anew: what was said of that round and later ones
+before the last `started` is void.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from mobfl.json_files import plain
+
+EVENTS = "events.jsonl"
+
+Event = Mapping[str, Any]
+
+
+class EventLog:
+    """Adds lines to a file; a line that a kill cut in half is ended first, so that it spoils no other."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        if file.exists() and not file.read_bytes().endswith(b"\n"):
+            self._append("\n")
+
+    def add(self, kind: str, round: int, at_s: float, **more: Any) -> None:  # noqa: A002
+        line = {"kind": kind, "round": round, "at_s": at_s, **more}
+        self._append(json.dumps(plain(line), allow_nan=False) + "\n")
+
+    def _append(self, text: str) -> None:
+        with self._file.open("a", encoding="utf-8") as file:
+            file.write(text)
+
+
+def parse_line(line: str) -> Event | None:
+    """None for what is no event: half a line, or somebody else's."""
+    try:
+        event = json.loads(line)
+    except ValueError:
+        return None
+    return event if isinstance(event, dict) and {"kind", "round", "at_s"} <= event.keys() else None
+
+
+def read_events(folder: Path) -> list[Event]:
+    """Those that hold, in their order."""
+    kept = list[Event]()
+    for event in _parsed(folder / EVENTS):
+        if event["kind"] == "started":
+            kept = [each for each in kept if each["round"] < event["round"]]
+        kept.append(event)
+    return kept
+
+
+def _parsed(file: Path) -> Iterator[Event]:
+    if not file.exists():
+        return
+    with file.open(encoding="utf-8", errors="replace") as lines:
+        yield from (event for line in lines if (event := parse_line(line)) is not None)

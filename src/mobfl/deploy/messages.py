@@ -1,0 +1,130 @@
+"""What base station and vehicles say to each other, as Flower's messages.
+
+An order goes out with the model, an answer comes back with an upload. Both name the run and the round, so that nothing
+counts elsewhere. A model travels as one array of bytes, a safetensors file: Flower fetches every array by itself, and a
+request per tensor took longer than all else. Answers come from strangers: their size is held against the model before
+they are read, names, types and shapes after that; nothing is unpickled, and anything else in an answer is ignored.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MessageType, RecordDict
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from mobfl.learning.aggregation import Upload, Weights, unlike
+
+MODEL, ORDER, ANSWER = "model", "order", "answer"
+_WEIGHTS, _FORMAT = "weights", "safetensors"
+_HEADER_BYTES = 1024  # at most, and as much for every tensor
+_MOST_TEXT = 80
+
+
+@dataclass(frozen=True)
+class TrainingOrder:
+    """What a vehicle is asked for: H steps from the model that comes with this, until the round is over."""
+
+    run: str
+    round: int
+    attempt: int  # the rounds that this vehicle was in before
+    local_steps: int
+    learning_rate: float
+    begin_unix_s: float  # on the base station's clock
+    deadline_unix_s: float  # after it nobody waits for an answer
+    scale: float = 1.0  # wall-clock seconds per second of the road
+    landing_s: float = 0.0  # how long answers lately took from the vehicle's app to the base station
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What comes back beside the weights; D_m, and what the vehicle says of itself."""
+
+    run: str
+    round: int
+    samples: int
+    vehicle: str = ""
+    returned_unix_s: float = math.nan  # when its app was done
+    behind_s: float = 0.0  # by how much it was done later than the delay that was imposed on it
+
+
+class Refusal(Exception):  # noqa: N818
+    """Why what was received is not an upload."""
+
+
+def pack_model(model: Weights) -> ArrayRecord:
+    """Packed once, it is shared by all messages of a round."""
+    data = save({name: np.ascontiguousarray(values) for name, values in model.items()})
+    return ArrayRecord({_WEIGHTS: Array("uint8", (len(data),), _FORMAT, data)})
+
+
+def order_message(node: int, packed: ArrayRecord, order: TrainingOrder, ttl_s: float) -> Message:
+    content = RecordDict({MODEL: packed, ORDER: ConfigRecord(asdict(order))})
+    return Message(content, node, MessageType.TRAIN, ttl=ttl_s, group_id=str(order.round))
+
+
+def read_order(message: Message) -> tuple[TrainingOrder, Weights]:
+    """On the vehicle, which trusts its base station as far as types go."""
+    given = message.content[ORDER]
+    order = TrainingOrder(**{field.name: given[field.name] for field in fields(TrainingOrder)})  # type: ignore[arg-type]
+    return order, load(message.content.array_records[MODEL][_WEIGHTS].data)
+
+
+def answer_message(message: Message, answer: Answer, weights: Weights | None = None) -> Message:
+    """Without weights it says that the vehicle gives up."""
+    content = RecordDict({ANSWER: ConfigRecord(asdict(answer))})
+    if weights is not None:
+        content[MODEL] = pack_model(weights)
+    return Message(content, reply_to=message)
+
+
+def read_answer(message: Message) -> Answer:
+    """What an answer says of itself; what is missing or of another kind is as if it were not said."""
+    told: Mapping[str, Any] = message.content.config_records.get(ANSWER) or {}
+
+    def said(name: str, kind: type, otherwise: Any) -> Any:
+        value = told.get(name)
+        return value if type(value) is kind and value not in (math.inf, -math.inf) else otherwise
+
+    return Answer(
+        run=said("run", str, ""),
+        round=said("round", int, -1),
+        samples=said("samples", int, 0),
+        vehicle=said("vehicle", str, "")[:_MOST_TEXT],
+        returned_unix_s=said("returned_unix_s", float, math.nan),
+        behind_s=said("behind_s", float, 0.0),
+    )
+
+
+def has_upload(message: Message) -> bool:
+    """Whether there is anything to take: a vehicle that gave up answers without a model."""
+    return bool(message.content.array_records.get(MODEL))
+
+
+def read_upload(message: Message, model: Weights, most_samples: int) -> Upload:
+    """The upload in an answer, whose arrays have this model's names, types and shapes; raises `Refusal`.
+
+    Whether their numbers are fit to be averaged is judged by `aggregate`, as in simulation.
+    """
+    samples = read_answer(message).samples
+    if samples > most_samples:
+        raise Refusal("too many samples")
+    return Upload(_weights_like(model, message.content.array_records[MODEL]), samples, model)
+
+
+def _weights_like(model: Weights, sent: Mapping[str, Array]) -> Weights:
+    array = sent.get(_WEIGHTS)
+    if array is None or array.stype != _FORMAT:
+        raise Refusal("another model")
+    if len(array.data) > sum(values.nbytes + _HEADER_BYTES for values in model.values()) + _HEADER_BYTES:
+        raise Refusal("too large")
+    try:
+        weights = load(array.data)
+    except (SafetensorError, ValueError, TypeError, KeyError):
+        raise Refusal("unreadable") from None
+    if (reason := unlike(model, weights)) is not None:
+        raise Refusal(reason)
+    return weights

@@ -1,0 +1,28 @@
+"""The base station's Flower app: reads the deployment from the app's configuration and serves it."""
+
+from pathlib import Path
+
+from flwr.app import Context
+from flwr.serverapp import Grid, ServerApp
+
+from mobfl.deploy.answers import FetchedAtOnce, FetchedBeside
+from mobfl.deploy.events import EVENTS, EventLog
+from mobfl.deploy.processes import die_with_parent
+from mobfl.deploy.server import serve
+from mobfl.deploy.settings import CONFIG_KEY, Deployment
+from mobfl.mobility.recorded import read_crossings
+
+app = ServerApp()
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    """Every start is a Flower run of its own, so its id tells messages of this server from those of one before."""
+    die_with_parent()  # without a SuperLink there is nothing to do, and all that matters is on disk
+    deployment = Deployment.from_json(str(context.run_config[CONFIG_KEY]))
+    try:
+        crossings = None if deployment.trace is None else read_crossings(Path(deployment.trace))
+        serve(deployment, grid, str(context.run_id), crossings, fetch=FetchedBeside(FetchedAtOnce(grid)))
+    except Exception as error:  # whoever follows the events learns of it
+        EventLog(Path(deployment.out) / EVENTS).add("broke", -1, 0.0, reason=f"{type(error).__name__}: {error}")
+        raise

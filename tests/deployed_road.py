@@ -1,0 +1,69 @@
+"""Vehicles of a story: nodes in this process, as slow as simulation draws it, on a clock that only waiting moves."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from flwr.app import Message
+
+from fake_task import CountingTask
+from mobfl import Crossings, Scenario
+from mobfl.deploy.in_process import InProcessGrid, InProcessNode
+from mobfl.deploy.messages import Answer, answer_message, read_order
+from mobfl.deploy.settings import Deployment
+from mobfl.deploy.trainer import Trainer
+
+
+@dataclass
+class StoryClock:
+    """Time passes only by waiting, and by a little whenever somebody looks at it."""
+
+    start_s: float = 0.0
+    begins_unix_s: float = 1e9
+    scale: float = 1.0
+    passed_s: float = field(default=0.0)
+
+    def now_s(self) -> float:
+        return self.start_s + self.passed_s
+
+    def wait(self, wall_s: float) -> None:
+        self.passed_s += max(wall_s, 1e-6) / self.scale
+
+    def unix_s(self, at_s: float) -> float:
+        return self.begins_unix_s + (at_s - self.start_s) * self.scale
+
+
+@dataclass(frozen=True)
+class Vehicle:
+    """Answers with what the trainer computes, as late as the delay that is imposed on it."""
+
+    trainer: Trainer
+    key: int
+    name: str
+    clock: StoryClock
+
+    def __call__(self, message: Message, _: float) -> tuple[Message, float]:
+        order, model = read_order(message)
+        wish = {"key": str(self.key), "vehicle": self.name, **order.__dict__}
+        told, weights = self.trainer.answer(wish, model)
+        begin_s = self.clock.start_s + (order.begin_unix_s - self.clock.begins_unix_s) / order.scale
+        answer = Answer(order.run, order.round, told["samples"], self.name)
+        return answer_message(message, answer, weights), begin_s + told["delay_s"]
+
+
+def counting_task(**options: Any) -> CountingTask:
+    return CountingTask(**options)
+
+
+def deployment(road: Scenario, out: object, plan: str, **more: Any) -> Deployment:
+    settings = {"task": "deployed_road:counting_task", "options": {"by_batches": True}, "seed": 3, "impose": True}
+    return Deployment(scenario=road.to_dict(), out=str(out), plan=plan, **{**settings, **more})
+
+
+def story_grid(crossings: Crossings, trainer: Trainer, clock: StoryClock) -> InProcessGrid:
+    """A node per crossing; its number is the crossing's place, counted from 1."""
+    columns = zip(crossings.keys.tolist(), crossings.enter_s.tolist(), crossings.leave_s.tolist(), strict=True)
+    nodes = [
+        InProcessNode(i, enter_s, leave_s, Vehicle(trainer, key, str(i), clock))
+        for i, (key, enter_s, leave_s) in enumerate(columns, 1)
+    ]
+    return InProcessGrid(nodes, clock)
