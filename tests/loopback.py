@@ -16,8 +16,9 @@ from typing import Any
 from mobfl.deploy import processes
 from mobfl.deploy.board import EventTail
 from mobfl.deploy.events import Event
+from mobfl.deploy.fleet import Fleet
 from mobfl.deploy.flower_app import write_app, write_connection
-from mobfl.deploy.local import Fleet, flower_command, flower_environment, listens, submit
+from mobfl.deploy.local import flower_command, flower_environment, listens, submit
 from mobfl.deploy.settings import Deployment
 from mobfl.deploy.trainer import Trainer, TrainerServer
 from mobfl.learning.aggregation import Weights

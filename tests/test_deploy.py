@@ -54,7 +54,6 @@ def deployed(settings: Deployment, progress=lambda _: None) -> None:  # type: ig
 @pytest.mark.parametrize("plan", ["10,6", "24,11.8", "5,30", "adaptive:every_s=20,evidence=2"])
 def test_deployed_rounds_are_simulations_rounds(tmp_path: Path, plan: str) -> None:
     """No event of these is nearer to a deadline than the time between two looks."""
-    (tmp_path / "real").mkdir()
     deployed(deployment(ROAD, tmp_path / "real", plan, scale=SCALE))
     expected, got = read_history(simulated(plan, tmp_path / "simulated")), read_history(tmp_path / "real")
     for column in ("round", "local_steps", "present", "uploads", "rejected"):
@@ -105,6 +104,12 @@ def test_a_run_that_is_done_stays_as_it_is(tmp_path: Path) -> None:
     before = (tmp_path / "run" / "last.safetensors").read_bytes()
     deployed(replace(settings, resume=True))
     assert (tmp_path / "run" / "last.safetensors").read_bytes() == before
+
+
+def test_a_run_is_not_begun_over_another(tmp_path: Path) -> None:
+    simulated("10,6", tmp_path / "run")
+    with pytest.raises(InputError, match="must be a new folder, got a run, which --resume continues"):
+        deployed(deployment(ROAD, tmp_path / "run", "10,6", scale=SCALE))
 
 
 def test_a_server_without_rounds_cannot_be_deployed(tmp_path: Path) -> None:

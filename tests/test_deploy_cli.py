@@ -16,8 +16,8 @@ from mobfl import Crossings, InputError, Scenario
 from mobfl.cli.deployment import deploy
 from mobfl.deploy.board import Board, EventTail
 from mobfl.deploy.events import EventLog
+from mobfl.deploy.fleet import Visit, visits_of
 from mobfl.deploy.flower_app import write_app
-from mobfl.deploy.local import Visit, visits_of
 from mobfl.deploy.settings import Deployment
 from mobfl.deploy.trainer import Trainer, TrainerServer
 from mobfl.deploy.trainer_link import TrainerError, ask_trainer

@@ -23,7 +23,8 @@ from deployed_road import deployment
 from loopback import Loopback, loopback
 from mobfl import Crossings, Scenario, load_scenario, read_history
 from mobfl.deploy.events import read_events
-from mobfl.deploy.local import deploy_locally, visits_of
+from mobfl.deploy.fleet import visits_of
+from mobfl.deploy.local import deploy_locally
 from mobfl.deploy.processes import carrying
 from mobfl.deploy.settings import Deployment
 from mobfl.deploy.trainer import Trainer

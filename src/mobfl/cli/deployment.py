@@ -2,8 +2,10 @@
 
 import json
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -32,12 +34,13 @@ from mobfl.scenario import Scenario, parse_setting
 
 if TYPE_CHECKING:
     from mobfl.deploy.board import Board
-    from mobfl.deploy.local import Visit
+    from mobfl.deploy.fleet import Visit
     from mobfl.deploy.settings import Deployment
     from mobfl.mobility.crossings import Crossings
 
 _CROSSINGS = "crossings.parquet"
 _VEHICLES_PER_CORE = 8
+_REDRAW_S = 0.25
 
 
 class _Asked(NamedTuple):
@@ -168,7 +171,7 @@ def _kept(out: Path, crossings: "Crossings | None") -> str | None:
 
 
 def _visits(asked: _Asked, road: Scenario, crossings: "Crossings | None") -> "list[Visit]":
-    from mobfl.deploy.local import visits_of
+    from mobfl.deploy.fleet import visits_of
     from mobfl.experiment import training_site
 
     most = asked.vehicles or _VEHICLES_PER_CORE * cores(None)
@@ -207,14 +210,13 @@ def _following() -> Iterator[Callable[["Board"], None]]:
 
     from mobfl.report import deployment_table
 
-    with Live(console=Console(stderr=True), transient=True, refresh_per_second=4, auto_refresh=False) as live:
-        shown = [0.0]
+    with Live(console=Console(stderr=True), transient=True, auto_refresh=False) as live:
+        shown = 0.0
 
         def follow(board: "Board") -> None:
-            import time
-
-            if time.monotonic() - shown[0] >= 0.25:
-                shown[0] = time.monotonic()
+            nonlocal shown
+            if time.monotonic() - shown >= _REDRAW_S:
+                shown = time.monotonic()
                 live.update(deployment_table(board), refresh=True)
 
         yield follow
@@ -223,8 +225,9 @@ def _following() -> Iterator[Callable[["Board"], None]]:
 @click.command()
 @click.argument("app", type=click.Path(path_type=Path))
 @click.option("--socket", "path", type=click.Path(path_type=Path), required=True, help="Where the vehicle's node asks.")
+@data_option
 @workers_option
-def trainer(app: Path, path: Path, workers: int | None) -> None:
+def trainer(app: Path, path: Path, data: Path | None, workers: int | None) -> None:
     """Take the local steps for a vehicle's Flower node, which asks at a socket; APP is what `mobfl deploy --app` wrote.
 
     It stays alive between rounds, and holds the task and its data.
@@ -233,7 +236,8 @@ def trainer(app: Path, path: Path, workers: int | None) -> None:
     from mobfl.deploy.settings import Deployment
     from mobfl.deploy.trainer import Trainer, TrainerServer
 
-    taught = Trainer.of(Deployment.of_app(app))
+    deployment, here = Deployment.of_app(app), find_data(data)
+    taught = Trainer.of(deployment if here is None else replace(deployment, data=str(here.absolute())))
     taught.warm_up()
     with TrainerServer(taught, path, cores(workers)) as server:
         server.serve_forever()

@@ -40,14 +40,13 @@ class FetchedBeside:
     def __init__(self, fetch: Fetch) -> None:
         self._fetch, self._pool = fetch, ThreadPoolExecutor(1)
         self._under_way: Future[Arrived] | None = None
-        self._there: Arrived = {}
 
     def __call__(self, asked: Iterable[str]) -> Arrived:
-        asked = list(asked)
+        """What nobody asks for any more is left where it is."""
+        asked, arrived = list(asked), Arrived()
         if self._under_way is not None and self._under_way.done():
-            self._there |= self._under_way.result()
-            self._under_way = None
-        arrived = {each: self._there.pop(each) for each in asked if each in self._there}
+            fetched, self._under_way = self._under_way.result(), None
+            arrived = {each: fetched[each] for each in asked if each in fetched}
         missing = [each for each in asked if each not in arrived]
         if self._under_way is None and missing:
             self._under_way = self._pool.submit(self._fetch, missing)

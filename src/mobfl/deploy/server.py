@@ -16,6 +16,7 @@ from mobfl.deploy.measuring import measured_round_trip_s
 from mobfl.deploy.round_loop import RoundLoop
 from mobfl.deploy.settings import Deployment
 from mobfl.deploy.settling import Settled, settle
+from mobfl.errors import InputError
 from mobfl.history import History, Row
 from mobfl.learning.aggregation import Weights
 from mobfl.mobility.crossings import Crossings
@@ -38,6 +39,9 @@ def serve(
 ) -> History:
     """Runs the deployment's rounds to the end of its training; `run` is what its messages are told apart by."""
     out, task = Path(deployment.out), deployment.build_task()
+    run_folder.make(out)
+    if not deployment.resume and (out / run_folder.RUN).exists():
+        raise InputError(f"--out {out} must be a new folder, got a run, which --resume continues")
     with run_folder.locked(out):
         log, model = EventLog(out / EVENTS), task.initial_weights(deployment.seed)
         settled = settle(deployment, task, crossings, partial(measure, grid, run, model, log))
