@@ -1,4 +1,5 @@
 import os
+import signal
 
 import pytest
 from hypothesis import settings
@@ -9,6 +10,9 @@ from mobfl import Scenario, load_scenario
 settings.register_profile("mobfl", deadline=None, derandomize=True, print_blob=True)
 settings.register_profile("search", parent=settings.get_profile("mobfl"), derandomize=False, max_examples=3000)
 settings.load_profile(os.environ.get("MOBFL_HYPOTHESIS", "mobfl"))
+
+# A shell starts what it puts in the background with Ctrl-C ignored, and children would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
