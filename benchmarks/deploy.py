@@ -30,7 +30,7 @@ from mobfl.deploy.round_loop import RoundLoop, RoundWork
 from mobfl.deploy.settings import Deployment
 from mobfl.learning.aggregation import aggregate
 
-PARAMETERS = 7462  # as many as Lidar2D, the paper's network for beams, has
+PARAMETERS = 7462  # as many as the smaller Lidar2D has
 
 
 class Node:
