@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 from mobfl.app.background import Background
 from mobfl.app.runs import RunsFolder
@@ -13,7 +14,7 @@ _TICK_S = 0.1
 
 async def changes(folder: RunsFolder, background: Background, closing: Callable[[], bool]) -> AsyncIterator[str]:
     """First all rows, then those that are new or different and who is gone; it ends with the server."""
-    known = dict[str, object]()
+    known = dict[str, tuple[Any, ...]]()
     first = True
     while not closing():
         seen = await background.run(folder.look)
@@ -22,7 +23,7 @@ async def changes(folder: RunsFolder, background: Background, closing: Callable[
         gone = [name for name in known if name not in seen]
         # A line that says nothing keeps the connection, and notices when nobody is there any more.
         yield _event({"rows": rows, "gone": gone, "all": first}) if rows or gone or first else ": nothing new\n\n"
-        known, first = dict(stamps), False
+        known, first = stamps, False
         for _ in range(round(_EVERY_S / _TICK_S)):
             if not closing():
                 await asyncio.sleep(_TICK_S)

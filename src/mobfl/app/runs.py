@@ -68,8 +68,8 @@ class RunsFolder:
         if seen is None or not seen.stamp:
             raise InputError(f"run must be one of the folder's, got {name!r}")
         history = read_history(seen.place)
-        best = best_until(history, column, np.append(0.0, history.columns["end_s"]))  # which checks the column
         times = np.append(0.0, history.columns["end_s"])
+        best = best_until(history, column, times)  # which checks the column
         values = np.append(history.initial[column], history.columns[column])
         shown = np.unique(np.linspace(0, len(times) - 1, _MOST_POINTS).round().astype(int))
         return plain({"time_s": times[shown].tolist(), "now": values[shown].tolist(), "best": best[shown].tolist()})
