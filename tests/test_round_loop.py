@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, RecordDict
+from flwr.supercore.inflatable.inflatable_utils import ObjectPullError, ObjectUnavailableError
+from flwr.superlink.grid import http_grid
 
 from deployed_road import StoryClock
 from mobfl.deploy.answers import Arrived, FetchedBeside
@@ -19,6 +21,7 @@ from mobfl.deploy.events import EventLog, read_events
 from mobfl.deploy.in_process import InProcessGrid, InProcessNode
 from mobfl.deploy.messages import ANSWER, MODEL, Answer, answer_message, pack_model, read_order
 from mobfl.deploy.round_loop import RoundLoop, RoundSeen, RoundWork, as_rounds
+from mobfl.deploy.server_app import limit_unfinished_uploads
 from mobfl.learning.aggregation import aggregate
 from mobfl.rounds import Outcome
 
@@ -234,6 +237,18 @@ def test_a_fetch_that_takes_long_keeps_nobody_waiting(tmp_path: Path) -> None:
         arrived |= fetch([each for each in ("a", "b", "c") if each not in arrived])
     assert asked == [["a", "b"], ["c"]]
     assert fetch([]) == {}
+
+
+def test_an_upload_that_is_never_completed_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Flower itself would try for two hours, and keep all other answers waiting meanwhile."""
+
+    def missing(_: str) -> bytes:
+        raise ObjectUnavailableError("part")
+
+    monkeypatch.setattr(http_grid, "pull_objects", http_grid.pull_objects)  # put back afterwards
+    limit_unfinished_uploads(0.0)
+    with pytest.raises(ObjectPullError):
+        http_grid.pull_objects(["part"], missing)
 
 
 def test_a_vehicle_that_gives_up_is_no_rejection(tmp_path: Path) -> None:
