@@ -20,6 +20,7 @@ export class PlanView {
   }
 
   changed() {
+    this.asking?.abort(); // what it answers is about another road
     this.told = null;
     byId("results").dataset.settled = false;
     this.draw();
@@ -76,12 +77,14 @@ export class PlanView {
     if (this.state.mistake()) return;
     this.asking?.abort();
     this.asking = new AbortController();
+    const { signal } = this.asking;
     try {
       const {
         plan,
         contributing_visit_prob: visits,
         toml,
-      } = await post("/api/plan", this.state.tables(), this.asking.signal);
+      } = await post("/api/plan", this.state.tables(), signal);
+      if (signal.aborted) return;
       const best = { ...plan, uploads: plan.expected_uploads, valid: plan.valid_round_prob };
       this.told = { best, visits, toml, lines: plan.reason ? [`No plan is possible: ${plan.reason}.`] : [] };
     } catch (error) {
