@@ -85,6 +85,17 @@ def test_the_loss_is_pytorchs_cross_entropy_and_the_papers_a_256th_of_it() -> No
     assert nothing_known == pytest.approx(np.log(256) / 256, rel=1e-6)  # 0.0217, where the author's curves start
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_outputs_that_are_not_finite_are_misses(value: float) -> None:
+    outputs = np.zeros((4, 256), np.float32)
+    outputs[:, 7] = 1.0
+    outputs[1:3] = value  # all of them
+    outputs[3, 7] = value  # the best beam's alone
+    found = scores(outputs, one_hot_targets(np.full(4, 7)), "sample")
+    assert (found["top_1"], found["top_5"], found["top_10"]) == (0.25, 0.25, 0.25)
+    assert np.isnan(found["loss"])
+
+
 def test_top_k_is_what_sorting_says() -> None:
     rng = np.random.default_rng(3)
     outputs, labels = rng.standard_normal((200, 256)).astype(np.float32), rng.integers(256, size=200)

@@ -16,7 +16,9 @@ from safetensors.numpy import load_file, save_file
 from fake_task import CountingTask
 from mobfl import InputError, Job, Scenario, read_history, train
 from mobfl.history import Row
+from mobfl.learning.aggregation import Weights
 from mobfl.run_folder import locked
+from mobfl.verdict import verdict
 
 ROAD = Scenario.from_dict({"training": {"samples_per_vehicle": [20, 40], "batch_size": 8, "duration_s": 300.0}})
 PLAN = (10, 6.0)
@@ -64,6 +66,27 @@ def test_the_best_model_is_the_one_with_the_least_loss(whole: Path) -> None:
     assert last == history.final("count")
     assert abs(40 - best) == history.min_loss() == json.loads((whole / "run.json").read_text())["results"]["min_loss"]
     assert abs(40 - last) > abs(40 - best)  # the count goes past 40, so the two differ
+
+
+class Diverging(CountingTask):
+    """Right until a model has counted to 30; beyond, nothing is finite, and a KPI that looks at it would be perfect."""
+
+    def evaluate(self, model: Weights) -> dict[str, float]:
+        scores = super().evaluate(model)
+        return scores if scores["count"] < 30 else {"loss": float("nan"), "count": 0.0}
+
+
+def test_a_run_that_diverges_says_so_and_keeps_the_best_finite_model(tmp_path: Path) -> None:
+    history = train(Job(Diverging(), ROAD, PLAN, seed=3), tmp_path / "run")
+    assert np.isnan(history.final("loss"))
+    best = float(load_file(tmp_path / "run" / "best.safetensors")["w"][0])
+    assert best < 30
+    assert abs(40 - best) == history.min_loss()
+    (sentence,) = verdict(history)
+    first = int(np.argmax(np.isnan(history.columns["loss"])))
+    assert sentence.startswith(f"The model has diverged: from round {first} on its loss is not finite")
+    assert "training.learning_rate" in sentence
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["results"]["notices"] == [sentence]
 
 
 def test_models_are_readable_like_any_file_of_the_user(whole: Path) -> None:

@@ -406,6 +406,20 @@ def test_benchmark_scores_by_hand() -> None:
     assert benchmark_scores(just, np.ones((1, 1)), truth[:1])["miss_rate_6"] == 0.0  # a miss is beyond two metres
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_futures_that_are_not_finite_are_misses(value: float) -> None:
+    truth = np.zeros((2, 30, 2))
+    futures = np.zeros((2, 2, 30, 2))
+    futures[0] = value  # nothing is left of the first scene's
+    futures[1, 0] = value  # the second one's other future is right
+    found = benchmark_scores(futures, np.array([[0.9, 0.1], [0.9, 0.1]]), truth)
+    assert (found["miss_rate_6"], found["miss_rate_1"]) == (0.5, 1.0)
+    assert found["min_ade_6"] == found["min_ade_1"] == found["min_fde_6"] == np.inf
+    assert benchmark_scores(futures[1:], np.array([[0.9, 0.1]]), truth[1:])["min_ade_6"] == 0.0
+    unscored = benchmark_scores(futures[1:], np.array([[value, 0.1]]), truth[1:])
+    assert unscored["min_ade_1"] == (0.0 if np.isnan(value) else np.inf)  # a future without a score comes last
+
+
 def test_baselines_go_straight_on_or_along_the_lane(graph: LaneGraph) -> None:
     seen = recording(actors=1)
     seen.positions[0] = np.column_stack([20.0 + 1.0 * np.arange(50), np.full(50, 0.5)])  # half a metre left of the line

@@ -17,6 +17,7 @@ from mobfl.history import History, Row
 from mobfl.learning.aggregation import Weights
 from mobfl.learning.task import Task
 from mobfl.run_folder import BEST, LAST, Model
+from mobfl.verdict import verdict
 
 
 @dataclass
@@ -82,6 +83,7 @@ def _results(history: History, last: Model) -> dict[str, Any]:
         "min_loss": history.min_loss(),
         "best": {kpi: history.best(kpi) for kpi in history.kpis},
         "final": {name: history.final(name) for name in ("loss", *history.kpis)},
+        "notices": verdict(history),
     }
 
 

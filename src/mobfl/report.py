@@ -12,6 +12,7 @@ from mobfl.plans import Plan, TracePlan
 from mobfl.scenario import Scenario
 from mobfl.sensitivity import OFF_BY, sensitivity
 from mobfl.symbols import SYMBOLS
+from mobfl.verdict import verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -189,6 +190,8 @@ def print_training(
     for name, value in goals:
         reached = history.time_to(name, value)
         console.print(f"{name} {value:g}: " + ("not reached" if reached is None else f"after {reached:.1f} s"))
+    for sentence in verdict(history):
+        console.print(f"[bold]Note[/bold]: {escape(sentence)}", soft_wrap=True)
     console.print(f"The run is in {escape(str(out))}.", soft_wrap=True)
 
 

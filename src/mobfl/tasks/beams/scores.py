@@ -33,10 +33,16 @@ def commonest_beams(training: NDArray[np.int64], validation: NDArray[np.int64]) 
 
 @njit(cache=True, nogil=True)
 def _losses_and_ranks(outputs, targets):
-    """Per sample the cross-entropy, and how many outputs come before the best beam's; of equals the lower index."""
+    """Per sample the cross-entropy, and how many outputs come before the best beam's; of equals the lower index.
+
+    Where an output is not finite nothing is known: the best beam comes last, and the cross-entropy is no number.
+    """
     samples, classes = outputs.shape
     losses, ranks = np.zeros(samples), np.zeros(samples, np.int64)
     for n in range(samples):
+        if not np.isfinite(outputs[n]).all():
+            losses[n], ranks[n] = np.nan, classes
+            continue
         best, highest = np.argmax(targets[n]), float(outputs[n].max())
         total = 0.0
         for k in range(classes):

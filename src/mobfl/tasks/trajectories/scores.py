@@ -20,6 +20,7 @@ def benchmark_scores(futures: Floats, probabilities: Floats, truth: Floats) -> d
 def _with_k(futures: Floats, truth: Floats, k: int) -> dict[str, float]:
     """The benchmark's minADE is the mean error of the future that *ends* nearest to the truth, not the least one."""
     off = np.linalg.norm(futures - truth[:, None], axis=3)  # (S, K, 30)
+    off[~np.isfinite(off).all(axis=2)] = np.inf  # a future that is no trajectory is nowhere near
     best = off[:, :, -1].argmin(axis=1)
     mine = off[np.arange(len(off)), best]
     ends = mine[:, -1]
