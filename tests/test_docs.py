@@ -3,6 +3,7 @@
 import contextlib
 import io
 import itertools
+import json
 import os
 import re
 import subprocess
@@ -42,6 +43,19 @@ def test_commands_run_when_pasted(page: Path, tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
+    assert_all_have_learnt(tmp_path)
+
+
+def assert_all_have_learnt(folder: Path) -> None:
+    """Every run that a page has trained visibly does what the page says: it learns."""
+    for file in folder.rglob("run.json"):
+        run = json.loads(file.read_text())
+        results, start = run["results"], run["initial"]
+        assert results["notices"] == [], file
+        assert results["rounds_with_uploads"] > 0, file
+        assert results["min_loss"] < 0.9 * start["loss"], file
+        if run["task"] == "beams":
+            assert results["final"]["top_10"] > start["top_10"] + 0.2, file
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -17,6 +17,7 @@ from fake_task import CountingTask
 from mobfl import InputError, Job, Scenario, read_history, train
 from mobfl.history import Row
 from mobfl.learning.aggregation import Weights
+from mobfl.learning.task import Integers
 from mobfl.run_folder import locked
 from mobfl.verdict import verdict
 
@@ -87,6 +88,29 @@ def test_a_run_that_diverges_says_so_and_keeps_the_best_finite_model(tmp_path: P
     assert sentence.startswith(f"The model has diverged: from round {first} on its loss is not finite")
     assert "training.learning_rate" in sentence
     assert json.loads((tmp_path / "run" / "run.json").read_text())["results"]["notices"] == [sentence]
+
+
+class Lost(CountingTask):
+    """Its loss only rises."""
+
+    def evaluate(self, model: Weights) -> dict[str, float]:
+        scores = super().evaluate(model)
+        return {**scores, "loss": 40.0 + scores["count"]}
+
+
+def test_a_run_without_an_upload_or_without_success_says_so(tmp_path: Path) -> None:
+    quiet = Job(CountingTask(), ROAD.with_values({"traffic.arrivals_per_s": 1e-9}), PLAN)
+    assert verdict(train(quiet, tmp_path / "quiet"))[0].startswith("Nothing was learnt: no vehicle uploaded in time.")
+    spoilt = Job(Spoilt(), ROAD, PLAN)
+    assert "uploads were rejected" in verdict(train(spoilt, tmp_path / "spoilt"))[0]
+    lost = verdict(train(Job(Lost(), ROAD, PLAN), tmp_path / "lost"))
+    assert lost[0].startswith("The model is no better than it was at the start: its loss never fell below 40.")
+    assert verdict(train(job(), tmp_path / "good")) == []
+
+
+class Spoilt(CountingTask):
+    def local_steps(self, model: Weights, batches: Integers, learning_rate: float, momentum: float) -> Weights:
+        return {"w": np.full(1, np.nan, np.float32)}
 
 
 def test_models_are_readable_like_any_file_of_the_user(whole: Path) -> None:
