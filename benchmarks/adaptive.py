@@ -19,16 +19,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mobfl import Scenario, load_scenario, plan
-from mobfl.adaptive.controller import Knowledge
-from mobfl.adaptive.following import Following, follow
-from mobfl.adaptive.policy import AdaptivePolicy
 from mobfl.figures import draw_following
 from mobfl.mobility.crossings import Crossings
 from mobfl.mobility.day import Day, day_crossings
 from mobfl.mobility.poisson import poisson_crossings
-from mobfl.rounds import FixedPlan, Order, Policy, Rounds, simulate_rounds
+from mobfl.planning.trace import Trace
+from mobfl.policies.adaptive.controller import Knowledge
+from mobfl.policies.adaptive.following import Following, follow
+from mobfl.policies.adaptive.policy import AdaptivePolicy
+from mobfl.rounds.rules import FixedPlan, Order, Policy, Rounds, simulate_rounds
 from mobfl.theory import Conditions
-from mobfl.trace_optimum import Trace
 
 Array = NDArray[np.float64]
 

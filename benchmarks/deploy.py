@@ -22,13 +22,13 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from mobfl import Scenario
 from mobfl.deploy.clock import WallClock
 from mobfl.deploy.events import EventLog, read_events
-from mobfl.deploy.fleet import Visit
-from mobfl.deploy.in_process import InProcessGrid, InProcessNode
-from mobfl.deploy.local import deploy_locally
+from mobfl.deploy.local.deployment import deploy_locally
+from mobfl.deploy.local.fleet import Visit
+from mobfl.deploy.local.in_process import InProcessGrid, InProcessNode
 from mobfl.deploy.messages import ANSWER, MODEL, ORDER
-from mobfl.deploy.round_loop import RoundLoop, RoundWork
 from mobfl.deploy.settings import Deployment
-from mobfl.learning.aggregation import aggregate
+from mobfl.deploy.station.round_loop import RoundLoop, RoundWork
+from mobfl.learning.uploads import aggregate
 
 PARAMETERS = 7462  # as many as the smaller Lidar2D has
 

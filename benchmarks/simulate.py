@@ -20,7 +20,7 @@ import simpy
 from mobfl import load_scenario
 from mobfl.mobility.crossings import Crossings
 from mobfl.mobility.poisson import poisson_crossings
-from mobfl.rounds import FixedPlan, simulate_rounds
+from mobfl.rounds.rules import FixedPlan, simulate_rounds
 
 H, T = 24, 11.776
 PAPER = load_scenario("paper")

@@ -12,8 +12,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from mobfl.sweep import name_runs, run_sweep
-from mobfl.sweep_file import Sweep, sweep_from_dict
+from mobfl.experiments.sweep import name_runs, run_sweep
+from mobfl.experiments.sweep_file import Sweep, sweep_from_dict
 
 
 def asked(seeds: list[int], duration_s: float) -> Sweep:

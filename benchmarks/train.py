@@ -24,15 +24,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mobfl import load_scenario
-from mobfl.experiment import fresh_start, learn
-from mobfl.learning.aggregation import Weights
 from mobfl.learning.holdings import draw_batches, held_samples
 from mobfl.learning.task import Task
 from mobfl.learning.torch_steps import load
+from mobfl.learning.uploads import Weights
 from mobfl.mobility.poisson import poisson_crossings
 from mobfl.rng import generator, stream
-from mobfl.rounds import FixedPlan, Outcome, simulate_rounds
-from mobfl.servers.planned_rounds import PlannedRounds
+from mobfl.rounds.rules import FixedPlan, Outcome, simulate_rounds
+from mobfl.runs.loop import fresh_start, learn
+from mobfl.servers.rounds import PlannedRounds
 from mobfl.tasks.beams.generated import generated_samples
 from mobfl.tasks.beams.model import Lidar2D, cross_entropy
 from mobfl.tasks.beams.task import BeamTask, FusedBackend

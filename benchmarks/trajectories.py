@@ -20,7 +20,7 @@ import pandas as pd  # type: ignore[import-untyped]
 import torch
 from plain_lanegcn import plain_forward
 
-from mobfl.cache import cache_folder
+from mobfl.files.cache import cache_folder
 from mobfl.learning.torch_steps import prepare_cpu
 from mobfl.tasks.trajectories.argoverse1 import sequence_files
 from mobfl.tasks.trajectories.batches import batch_of

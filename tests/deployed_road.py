@@ -7,10 +7,10 @@ from flwr.app import Message
 
 from fake_task import CountingTask
 from mobfl import Crossings, Scenario
-from mobfl.deploy.in_process import InProcessGrid, InProcessNode
+from mobfl.deploy.local.in_process import InProcessGrid, InProcessNode
 from mobfl.deploy.messages import Answer, answer_message, read_order
 from mobfl.deploy.settings import Deployment
-from mobfl.deploy.trainer import Trainer
+from mobfl.deploy.vehicle.trainer import Trainer
 
 
 @dataclass

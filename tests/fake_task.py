@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from mobfl.learning.aggregation import Weights
 from mobfl.learning.task import Integers, Pool
+from mobfl.learning.uploads import Weights
 
 
 class CountingTask:

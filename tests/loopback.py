@@ -13,15 +13,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mobfl.deploy import processes
-from mobfl.deploy.board import EventTail
+from mobfl.deploy.local import processes
 from mobfl.deploy.events import Event
-from mobfl.deploy.fleet import Fleet
 from mobfl.deploy.flower_app import write_app, write_connection
-from mobfl.deploy.local import flower_command, flower_environment, listens, submit
+from mobfl.deploy.local.board import EventTail
+from mobfl.deploy.local.deployment import flower_command, flower_environment, listens, submit
+from mobfl.deploy.local.fleet import Fleet
 from mobfl.deploy.settings import Deployment
-from mobfl.deploy.trainer import Trainer, TrainerServer
-from mobfl.learning.aggregation import Weights
+from mobfl.deploy.vehicle.trainer import Trainer, TrainerServer
+from mobfl.learning.uploads import Weights
 
 # How a vehicle answers, by its name: of what the trainer would have said, what it says instead.
 Answers = Callable[[str, dict[str, Any], Weights], tuple[dict[str, Any], Weights]]
@@ -47,7 +47,7 @@ class Loopback:
         self._running = list[subprocess.Popen[bytes]]()
         self._tail, self.events = EventTail(self.out), list[Event]()
         self._starts = 0
-        garage = self._start("garage", sys.executable, "-m", "mobfl.deploy.garage", stdin=subprocess.PIPE)
+        garage = self._start("garage", sys.executable, "-m", "mobfl.deploy.local.garage", stdin=subprocess.PIPE)
         self.fleet = Fleet([], f"127.0.0.1:{self.port}", folder / "trainer", self.logs, garage)
         self.trainer = _Telling(Trainer.of(deployment), folder / "trainer", say)
         threading.Thread(target=self.trainer.serve_forever, daemon=True).start()

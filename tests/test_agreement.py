@@ -8,12 +8,12 @@ import pytest
 from scipy import stats
 
 from mobfl import Scenario, plan, theory
-from mobfl.estimates import BatchMeans
 from mobfl.mobility.crossings import Crossings
 from mobfl.mobility.poisson import poisson_crossings
 from mobfl.rng import stream, uniforms
-from mobfl.rounds import FixedPlan, simulate_rounds
-from mobfl.simulation import simulate
+from mobfl.rounds.estimates import BatchMeans
+from mobfl.rounds.rules import FixedPlan, simulate_rounds
+from mobfl.rounds.simulation import simulate
 from mobfl.theory import Conditions
 
 FALSE_ALARMS = 1e-5
@@ -144,7 +144,7 @@ def test_a_trace_plan_of_poisson_traffic_is_theorem_1s(paper: Scenario) -> None:
 
 def test_the_exact_chance_of_an_empty_round_is_what_simulation_finds(paper: Scenario) -> None:
     """P0 by the product over vehicles, against rounds run with many seeds and offsets on one short trace."""
-    from mobfl.trace_optimum import Trace
+    from mobfl.planning.trace import Trace
 
     rng = np.random.default_rng(2)
     enter = np.sort(rng.choice(np.arange(0, 900, 90.0), 60) + rng.exponential(4.0, 60))
@@ -190,7 +190,7 @@ def test_few_rounds_of_poisson_traffic_raise_no_alarm(paper: Scenario) -> None:
 
 def test_platoons_in_step_with_the_sampling_are_not_missed(paper: Scenario) -> None:
     """A trace of 4,095 signal cycles, which evenly spaced beginnings would all meet at the same moment."""
-    from mobfl.trace_optimum import Trace
+    from mobfl.planning.trace import Trace
 
     starts = np.repeat(np.arange(4097) * 90.0, 12) + np.tile(np.arange(12) * 1.0, 4097)
     trace = Crossings(np.arange(len(starts)), starts, starts + 20.0)

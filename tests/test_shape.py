@@ -6,8 +6,7 @@ import sys
 from pathlib import Path
 
 import mobfl
-
-ROOT = Path(__file__).parent.parent
+from places import ROOT
 
 
 def test_the_public_names_are_exactly_these() -> None:
@@ -49,4 +48,4 @@ def test_the_page_does_without_the_other_extras() -> None:
 
 
 def test_training_on_a_cpu_does_without_torch() -> None:
-    assert "torch" not in loaded_by("import mobfl.training, mobfl.tasks.catalogue")
+    assert "torch" not in loaded_by("import mobfl.runs.training, mobfl.tasks.catalogue")

@@ -4,22 +4,22 @@ from typing import TYPE_CHECKING, Any
 
 from mobfl import theory
 from mobfl.errors import InputError, MissingExtraError, MobflError
-from mobfl.planner import algorithm_1, best_round_s, plan, plan_many
-from mobfl.plans import Plan, Plans, TracePlan
+from mobfl.planning.planner import algorithm_1, best_round_s, plan, plan_many
+from mobfl.planning.plans import Plan, Plans, TracePlan
 from mobfl.scenario import Scenario, load_scenario
 
 if TYPE_CHECKING:
-    from mobfl.history import History
+    from mobfl.experiments.results import Results
+    from mobfl.experiments.runs import find_runs
+    from mobfl.experiments.sweep import run_sweep
+    from mobfl.experiments.sweep_file import load_sweep
     from mobfl.mobility.crossings import Crossings
     from mobfl.mobility.recorded import read_crossings
-    from mobfl.results import Results
-    from mobfl.run_folder import read_history
-    from mobfl.runs import find_runs
-    from mobfl.simulation import Simulation, simulate
-    from mobfl.sweep import run_sweep
-    from mobfl.sweep_file import load_sweep
+    from mobfl.rounds.simulation import Simulation, simulate
+    from mobfl.runs.folder import read_history
+    from mobfl.runs.history import History
+    from mobfl.runs.training import Job, train
     from mobfl.tasks.catalogue import build_task
-    from mobfl.training import Job, train
 
 __version__ = "0.1.0"
 __all__ = [
@@ -54,18 +54,18 @@ __all__ = [
 # Loaded when first asked for: they bring Numba and more, which planning does without.
 _LATER = {
     "Crossings": "mobfl.mobility.crossings",
-    "History": "mobfl.history",
-    "Job": "mobfl.training",
-    "Results": "mobfl.results",
-    "Simulation": "mobfl.simulation",
+    "History": "mobfl.runs.history",
+    "Job": "mobfl.runs.training",
+    "Results": "mobfl.experiments.results",
+    "Simulation": "mobfl.rounds.simulation",
     "build_task": "mobfl.tasks.catalogue",
-    "find_runs": "mobfl.runs",
-    "load_sweep": "mobfl.sweep_file",
+    "find_runs": "mobfl.experiments.runs",
+    "load_sweep": "mobfl.experiments.sweep_file",
     "read_crossings": "mobfl.mobility.recorded",
-    "read_history": "mobfl.run_folder",
-    "run_sweep": "mobfl.sweep",
-    "simulate": "mobfl.simulation",
-    "train": "mobfl.training",
+    "read_history": "mobfl.runs.folder",
+    "run_sweep": "mobfl.experiments.sweep",
+    "simulate": "mobfl.rounds.simulation",
+    "train": "mobfl.runs.training",
 }
 _EXTRAS = {
     "numba": ("simulation", "simulate"),

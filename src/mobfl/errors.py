@@ -8,6 +8,8 @@ A road on which no plan is possible is not an error: it is a `Plan` with status 
 """
 
 from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
 
 class MobflError(Exception):
@@ -27,3 +29,8 @@ class MissingExtraError(MobflError, ImportError):
 
     def __init__(self, purpose: str, extra: str) -> None:
         super().__init__(f"{purpose} needs the extra '{extra}': pip install 'mobfl[{extra}]'")
+
+
+def broken_line(file: Path, line: int, rule: str, value: Any) -> InputError:
+    """What is wrong where in a file."""
+    return InputError(f"{file}, line {line}: there must be {rule}, got {value}")

@@ -3,7 +3,7 @@
 from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 from mobfl.scenario import FIELDS
-from mobfl.symbols import SYMBOLS
+from mobfl.scenario.symbols import SYMBOLS
 
 
 class Slider(NamedTuple):

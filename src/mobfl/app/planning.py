@@ -4,8 +4,8 @@ from typing import Any
 
 from mobfl import theory
 from mobfl.errors import InputError
-from mobfl.json_files import plain
-from mobfl.planner import plan
+from mobfl.files.json import plain
+from mobfl.planning.planner import plan
 from mobfl.scenario import Scenario, load_scenario, packaged_scenarios
 
 # Beyond this a plan may take many seconds where speeds spread.

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from mobfl.errors import InputError
-from mobfl.json_files import plain
+from mobfl.files.json import plain
 from mobfl.mobility.crossings import COLUMNS, Crossings
 from mobfl.mobility.poisson import poisson_crossings
-from mobfl.rounds import Order, Rounds, VehicleRows, simulate_rounds
+from mobfl.rounds.rules import Order, Rounds, VehicleRows, simulate_rounds
+from mobfl.rounds.simulation import simulate
 from mobfl.scenario import Scenario
-from mobfl.simulation import simulate
 from mobfl.theory import Conditions
 
 MOST_ROUNDS = 20_000  # from the start of the simulation

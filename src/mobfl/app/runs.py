@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from mobfl.analysis import best_until
 from mobfl.errors import InputError
+from mobfl.experiments.analysis import best_until
+from mobfl.experiments.folder import RUNS, SWEEP, Entry, StoredSweep, read_sweep
+from mobfl.experiments.runs import TABLES, Run, read_one, run_places
 from mobfl.figures.canvas import column_label
-from mobfl.json_files import plain
-from mobfl.run_folder import ROUNDS, RUN, read_history, read_status
-from mobfl.runs import TABLES, Run, read_one, run_places
-from mobfl.sweep_folder import RUNS, SWEEP, Entry, StoredSweep, read_sweep
+from mobfl.files.json import plain
+from mobfl.runs.folder import ROUNDS, RUN, read_history, read_status
 
 _MOST_POINTS = 1000  # of a curve: more than a screen has columns
 # What the runs of one figure must have in common: all but plan and seed.

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from mobfl.errors import InputError
-from mobfl.json_files import plain
+from mobfl.files.json import plain
 from mobfl.mobility.crossings import Crossings
 from mobfl.mobility.recorded import read_crossings
 from mobfl.mobility.sections import parse_section
-from mobfl.planner import plan
-from mobfl.plans import TracePlan
+from mobfl.planning.planner import plan
+from mobfl.planning.plans import TracePlan
+from mobfl.rounds.simulation import simulate
 from mobfl.scenario import Scenario
-from mobfl.simulation import simulate
 
 MOST_BYTES = 32 << 20  # as it is sent, and as it is once unpacked
 _KINDS = (".csv", ".txt", ".xml")

@@ -33,8 +33,8 @@ from mobfl.errors import InputError
 from mobfl.scenario import Scenario, parse_setting
 
 if TYPE_CHECKING:
-    from mobfl.deploy.board import Board
-    from mobfl.deploy.fleet import Visit
+    from mobfl.deploy.local.board import Board
+    from mobfl.deploy.local.fleet import Visit
     from mobfl.deploy.settings import Deployment
     from mobfl.mobility.crossings import Crossings
 
@@ -106,7 +106,7 @@ def deploy(**given: Any) -> None:
 
 
 def _check(asked: _Asked) -> None:
-    from mobfl.training import check_settings
+    from mobfl.runs.training import check_settings
 
     if asked.local == (asked.app is not None):
         raise InputError("mobfl deploy must be given either --local or --app FOLDER")
@@ -138,7 +138,7 @@ def _write_app(asked: _Asked, folder: Path, road: Scenario) -> None:
 
 
 def _check_rounds(asked: _Asked, road: Scenario, crossings: "Crossings | None") -> None:
-    from mobfl.plans import Plan
+    from mobfl.planning.plans import Plan
     from mobfl.servers.adaptive import AdaptiveRounds
 
     plan = chosen_plan(asked.wanted, road, crossings)
@@ -147,7 +147,7 @@ def _check_rounds(asked: _Asked, road: Scenario, crossings: "Crossings | None") 
 
 
 def _run_here(asked: _Asked, road: Scenario) -> None:
-    from mobfl.deploy.local import deploy_locally
+    from mobfl.deploy.local.deployment import deploy_locally
 
     crossings = read_trace(asked.trace, asked.section)
     _check_rounds(asked, road, crossings)
@@ -162,8 +162,8 @@ def _kept(out: Path, crossings: "Crossings | None") -> str | None:
     """The crossings as the server will read them."""
     if crossings is None:
         return None
-    from mobfl import run_folder
     from mobfl.mobility.recorded import write_crossings
+    from mobfl.runs import folder as run_folder
 
     run_folder.make(out)
     write_crossings(crossings, out / _CROSSINGS)
@@ -171,8 +171,8 @@ def _kept(out: Path, crossings: "Crossings | None") -> str | None:
 
 
 def _visits(asked: _Asked, road: Scenario, crossings: "Crossings | None") -> "list[Visit]":
-    from mobfl.deploy.fleet import visits_of
-    from mobfl.experiment import training_site
+    from mobfl.deploy.local.fleet import visits_of
+    from mobfl.runs.loop import training_site
 
     most = asked.vehicles or _VEHICLES_PER_CORE * cores(None)
     visits, left_out = visits_of(training_site(road, asked.seed, crossings), most)
@@ -185,8 +185,8 @@ def _visits(asked: _Asked, road: Scenario, crossings: "Crossings | None") -> "li
 
 
 def _report(asked: _Asked) -> None:
-    from mobfl.report import print_training
-    from mobfl.run_folder import read_history, read_run
+    from mobfl.cli.tables import print_training
+    from mobfl.runs.folder import read_history, read_run
 
     told, history = read_run(asked.out), read_history(asked.out)
     if asked.plot is not None:
@@ -208,7 +208,7 @@ def _following() -> Iterator[Callable[["Board"], None]]:
     from rich.console import Console
     from rich.live import Live
 
-    from mobfl.report import deployment_table
+    from mobfl.cli.tables import deployment_table
 
     with Live(console=Console(stderr=True), transient=True, auto_refresh=False) as live:
         shown = 0.0
@@ -234,7 +234,7 @@ def trainer(app: Path, path: Path, data: Path | None, workers: int | None) -> No
     """
     need("deployment", "flower", "safetensors")
     from mobfl.deploy.settings import Deployment
-    from mobfl.deploy.trainer import Trainer, TrainerServer
+    from mobfl.deploy.vehicle.trainer import Trainer, TrainerServer
 
     deployment, here = Deployment.of_app(app), find_data(data)
     taught = Trainer.of(deployment if here is None else replace(deployment, data=str(here.absolute())))

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mobfl.errors import InputError, MissingExtraError
-from mobfl.plans import Plan
+from mobfl.planning.plans import Plan
 from mobfl.scenario import Scenario, load_scenario, parse_setting
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from mobfl.mobility.crossings import Crossings
-    from mobfl.plan_names import AnyPlan
+    from mobfl.servers.names import AnyPlan
 
 FAILED, WRONG_INPUT, INFEASIBLE, INTERRUPTED = 1, 2, 3, 130
 
@@ -128,7 +128,7 @@ plan_option = click.option(
 
 def chosen_plan(wanted: str, road: Scenario, crossings: "Crossings | None") -> "AnyPlan":
     """The plan of that name; where there is none, says why and ends the command."""
-    from mobfl.plan_names import resolve_plan
+    from mobfl.servers.names import resolve_plan
 
     plan = resolve_plan(wanted, road, crossings)
     if isinstance(plan, Plan) and plan.reason is not None:

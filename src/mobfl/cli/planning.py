@@ -19,7 +19,7 @@ from mobfl.cli.options import (
     working,
 )
 from mobfl.errors import InputError
-from mobfl.planner import plan as best_plan
+from mobfl.planning.planner import plan as best_plan
 from mobfl.scenario import packaged_scenarios
 
 
@@ -57,7 +57,7 @@ def plan(
     if as_json:
         click.echo(json.dumps(best.to_dict(), indent=2))
     else:
-        from mobfl.report import print_plan, print_trace_plan
+        from mobfl.cli.tables import print_plan, print_trace_plan
 
         if crossings is None:
             print_plan(console(), road, scenario, best)

@@ -14,7 +14,7 @@ from mobfl.errors import InputError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from mobfl.results import Results
+    from mobfl.experiments.results import Results
 
 _WIDEST = 10_000  # characters of a table
 
@@ -44,8 +44,8 @@ def results(
 ) -> None:
     """List, filter, compare and export the runs anywhere below FOLDER."""
     need("results of many runs", "experiments", "duckdb")
-    from mobfl.results import Results, check_export, export, export_tensorboard
-    from mobfl.runs import find_runs
+    from mobfl.experiments.results import Results, check_export, export, export_tensorboard
+    from mobfl.experiments.runs import find_runs
 
     if file is not None:
         check_export(file)
@@ -104,7 +104,7 @@ def _print(table: "pa.Table", as_json: bool, everything: bool) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from mobfl.json_files import plain
+    from mobfl.files.json import plain
 
     if as_json:
         click.echo(json.dumps(plain(table.to_pylist()), indent=2, default=_as_number))

@@ -24,12 +24,12 @@ from mobfl.cli.options import (
     working,
 )
 from mobfl.errors import InputError
-from mobfl.plans import Plan
+from mobfl.planning.plans import Plan
 from mobfl.scenario import Scenario
 
 if TYPE_CHECKING:
-    from mobfl.adaptive.controller import Settings
     from mobfl.mobility.crossings import Crossings
+    from mobfl.policies.adaptive.controller import Settings
 
 
 @click.command()
@@ -57,7 +57,7 @@ def simulate(
     With --plan adaptive, compare following the traffic with keeping the first plan.
     """
     need("simulation", "simulate", "numba")
-    from mobfl.simulation import simulate as run
+    from mobfl.rounds.simulation import simulate as run
 
     road = load(scenario, settings)
     crossings = read_trace(trace, section)
@@ -79,7 +79,7 @@ def simulate(
     if as_json:
         click.echo(json.dumps(result.to_dict(), indent=2))
     else:
-        from mobfl.report import print_simulation
+        from mobfl.cli.tables import print_simulation
 
         print_simulation(console(), result)
 
@@ -93,7 +93,7 @@ def _follow(
     as_json: bool,
     plot: Path | None,
 ) -> None:
-    from mobfl.adaptive.following import follow
+    from mobfl.policies.adaptive.following import follow
 
     with working("simulating", rounds) as progress:
         result = follow(road, rounds, seed, crossings, settings, progress)
@@ -104,7 +104,7 @@ def _follow(
     if as_json:
         click.echo(json.dumps(result.to_dict(), indent=2))
     else:
-        from mobfl.report import print_following
+        from mobfl.cli.tables import print_following
 
         print_following(console(), result)
 

@@ -20,8 +20,8 @@ from mobfl.errors import InputError
 if TYPE_CHECKING:
     from rich.console import Group
 
-    from mobfl.sweep import Planned, State
-    from mobfl.sweep_file import Sweep
+    from mobfl.experiments.sweep import Planned, State
+    from mobfl.experiments.sweep_file import Sweep
 
 # In the order in which the live table has them.
 _MARKS = {"running": "bold", "failed": "red", "interrupted": "yellow", "waiting": "dim", "done": "green"}
@@ -71,8 +71,8 @@ def sweep(
     looked for as they are written, and below --data or $MOBFL_DATA.
     """
     _need_experiments()
-    from mobfl.sweep import states
-    from mobfl.sweep_file import load_sweep
+    from mobfl.experiments.sweep import states
+    from mobfl.experiments.sweep_file import load_sweep
 
     below = os.environ.get("MOBFL_DATA")
     wanted = load_sweep(sweep, _checked_folder(data or (Path(below) if below else None)))
@@ -115,7 +115,7 @@ def reproduce(
     stopped, and `mobfl report` shows what there is meanwhile.
     """
     _need_experiments()
-    from mobfl.sweep_file import joined, load_sweep
+    from mobfl.experiments.sweep_file import joined, load_sweep
 
     folder = _checked_folder(data)
     chosen = names or (("quick",) if quick else _both_tasks(folder))
@@ -160,7 +160,7 @@ def _checked_folder(data: Path | None) -> Path | None:
 
 
 def _prepared(wanted: "Sweep") -> list["Planned"]:
-    from mobfl.sweep import name_runs
+    from mobfl.experiments.sweep import name_runs
 
     if wanted.hopeless:
         click.echo(f"{wanted.hopeless} plans of the grid are left out: no vehicle could upload in time", err=True)
@@ -171,8 +171,8 @@ def _prepared(wanted: "Sweep") -> list["Planned"]:
 def _run(
     wanted: "Sweep", runs: Sequence["Planned"], out: Path, workers: int | None, ray: str | None, checkpoint_s: float
 ) -> dict[str, "State"]:
-    from mobfl.sweep import run_sweep
-    from mobfl.sweep_pool import ALL
+    from mobfl.experiments.pool import ALL
+    from mobfl.experiments.sweep import run_sweep
 
     count = ALL if workers is None and ray is not None else cores(workers)
     with _live_table(runs) as watch:
@@ -180,9 +180,9 @@ def _run(
 
 
 def _write_page(folder: Path) -> Path:
-    from mobfl.report_page import write_report
-    from mobfl.studies import read_studies
-    from mobfl.sweep_folder import read_sweep
+    from mobfl.experiments.folder import read_sweep
+    from mobfl.experiments.studies import read_studies
+    from mobfl.reports.page import write_report
 
     with _stages() as progress:
         command = shlex.join(["mobfl", *sys.argv[1:]])

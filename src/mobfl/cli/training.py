@@ -34,8 +34,8 @@ from mobfl.errors import InputError
 from mobfl.scenario import parse_setting
 
 if TYPE_CHECKING:
-    from mobfl.history import History, Row
-    from mobfl.training import Job
+    from mobfl.runs.history import History, Row
+    from mobfl.runs.training import Job
 
 Goals = Sequence[tuple[str, float]]
 
@@ -105,8 +105,8 @@ def train(**given: Any) -> None:
 
 def _build_job(asked: _Asked) -> "Job":
     """What can be checked at once is checked before any data are prepared."""
+    from mobfl.runs.training import Job, check_settings
     from mobfl.tasks.catalogue import build_task
-    from mobfl.training import Job, check_settings
 
     check_settings(asked.out, asked.resume, cores(asked.workers), asked.checkpoint_s)
     road = load(asked.scenario, asked.settings)
@@ -130,7 +130,7 @@ def _tell_damaged(sequences: Sequence[str]) -> None:
 
 
 def _check_wishes(asked: _Asked, goals: Goals, task: Any) -> None:
-    from mobfl.history import check_target
+    from mobfl.runs.history import check_target
 
     for name, _ in goals:
         check_target(name, task.kpis)
@@ -139,8 +139,8 @@ def _check_wishes(asked: _Asked, goals: Goals, task: Any) -> None:
 
 
 def _run(asked: _Asked, job: "Job") -> "History":
-    from mobfl.training import check_job
-    from mobfl.training import train as run
+    from mobfl.runs.training import check_job
+    from mobfl.runs.training import train as run
 
     with _following(check_job(job), job.task.kpis) as follow:
         return run(
@@ -156,15 +156,15 @@ def _draw(asked: _Asked, task: Any, history: "History") -> None:
         draw_history(history, asked.plot)
     if asked.scenes is not None:
         from mobfl.figures import draw_forecasts
-        from mobfl.run_folder import BEST, read_model
+        from mobfl.runs.folder import BEST, read_model
 
         best = read_model(asked.out / BEST, task.initial_weights(0)).weights
         draw_forecasts(task.forecasts(best), asked.scenes)
 
 
 def _report(asked: _Asked, goals: Goals, job: "Job", history: "History") -> None:
-    from mobfl.report import print_training
-    from mobfl.run_folder import read_run
+    from mobfl.cli.tables import print_training
+    from mobfl.runs.folder import read_run
 
     if not asked.as_json:
         print_training(console(), history, job.task.baselines, goals, asked.out)

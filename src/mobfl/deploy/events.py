@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from mobfl.json_files import plain
+from mobfl.files.json import plain
 
 EVENTS = "events.jsonl"
 

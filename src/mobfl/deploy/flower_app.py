@@ -28,7 +28,10 @@ def write_app(folder: Path, deployment: Deployment) -> None:
 
 
 def _project(deployment: Deployment) -> dict[str, object]:
-    components = {"serverapp": "mobfl.deploy.server_app:app", "clientapp": "mobfl.deploy.client_app:app"}
+    components = {
+        "serverapp": "mobfl.deploy.station.server_app:app",
+        "clientapp": "mobfl.deploy.vehicle.client_app:app",
+    }
     return {
         "build-system": {"requires": ["hatchling"], "build-backend": "hatchling.build"},
         "project": {

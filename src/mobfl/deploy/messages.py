@@ -16,7 +16,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MessageType, Rec
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from mobfl.learning.aggregation import Upload, Weights, unlike
+from mobfl.learning.uploads import Upload, Weights, unlike
 
 MODEL, ORDER, ANSWER = "model", "order", "answer"
 _WEIGHTS, _FORMAT = "weights", "safetensors"

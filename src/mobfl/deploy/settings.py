@@ -12,11 +12,11 @@ from typing import Any
 from mobfl.errors import InputError
 from mobfl.learning.task import Task
 from mobfl.mobility.crossings import Crossings
-from mobfl.plan_names import resolve_plan
-from mobfl.plans import Plan
+from mobfl.planning.plans import Plan
+from mobfl.runs.training import Job
 from mobfl.scenario import Scenario
+from mobfl.servers.names import resolve_plan
 from mobfl.tasks.catalogue import build_task
-from mobfl.training import Job
 
 CONFIG_KEY = "deployment"  # in the app's configuration
 

@@ -60,7 +60,7 @@ def canvas(file: Path, size_in: tuple[float, float] = TWO_COLUMNS_IN) -> "Iterat
         from matplotlib.figure import Figure
     except ImportError:
         raise MissingExtraError("drawing a figure", "figures") from None
-    with matplotlib.rc_context(), resources.as_file(resources.files("mobfl") / "mobfl.mplstyle") as look:
+    with matplotlib.rc_context(), resources.as_file(resources.files("mobfl.figures") / "mobfl.mplstyle") as look:
         style.use(look)
         figure = Figure(figsize=size_in, layout="constrained")
         yield figure

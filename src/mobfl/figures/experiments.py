@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mobfl import theory
-from mobfl.analysis import (
+from mobfl.experiments.analysis import (
     PlanResult,
     Point,
     chosen_by_mobfl,
@@ -20,9 +20,9 @@ from mobfl.analysis import (
     regret,
     spans_plane,
 )
-from mobfl.estimates import Estimate
 from mobfl.figures.canvas import BLUE, BROWN, L_MIN, as_text, canvas, check_something_to_draw, column_label
-from mobfl.planner import plan
+from mobfl.planning.planner import plan
+from mobfl.rounds.estimates import Estimate
 from mobfl.scenario import Scenario
 
 if TYPE_CHECKING:

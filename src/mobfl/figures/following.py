@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from mobfl.estimates import Estimate
 from mobfl.figures.canvas import BLUE, BROWN, canvas, check_something_to_draw
+from mobfl.rounds.estimates import Estimate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from mobfl.adaptive.following import Note
+    from mobfl.policies.adaptive.following import Note
 
 Array = NDArray[np.float64]
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mobfl.analysis import best_until, more_is_better
 from mobfl.errors import InputError
+from mobfl.experiments.analysis import best_until, more_is_better
 from mobfl.figures.canvas import BLUE, BROWN, L_MIN, as_text, canvas, check_something_to_draw, column_label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from mobfl.history import History
+    from mobfl.runs.history import History
 
 Array = NDArray[np.float64]
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from mobfl import theory
 from mobfl.figures.canvas import DASHES, canvas
-from mobfl.plans import Plan
+from mobfl.planning.plans import Plan
 from mobfl.scenario import Scenario
 
 if TYPE_CHECKING:

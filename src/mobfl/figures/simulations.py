@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from mobfl.estimates import Estimate
 from mobfl.figures.canvas import ONE_COLUMN_IN, canvas, check_something_to_draw
+from mobfl.rounds.estimates import Estimate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from mobfl.simulation import Simulation
+    from mobfl.rounds.simulation import Simulation
 
 Array = NDArray[np.float64]
 

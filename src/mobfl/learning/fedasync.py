@@ -6,7 +6,7 @@ s(staleness). Its proximal term is left out (ρ = 0): vehicles take the same SGD
 
 from collections.abc import Sequence
 
-from mobfl.learning.aggregation import Upload, Weights, mixed
+from mobfl.learning.uploads import Upload, Weights, mixed
 
 MIXING, STALENESS_POWER = 0.6, 0.5  # α and a
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from mobfl.learning.aggregation import Upload, Weights
+from mobfl.learning.uploads import Upload, Weights
 
 BUFFER, SERVER_RATE = 10, 1.0  # K, and the η_g with which fresh uploads are just averaged
 

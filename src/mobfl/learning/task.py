@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from mobfl.learning.aggregation import Weights
+from mobfl.learning.uploads import Weights
 
 Integers = NDArray[np.int64]
 

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from mobfl.errors import InputError
-from mobfl.learning.aggregation import Weights
 from mobfl.learning.task import Integers
+from mobfl.learning.uploads import Weights
 
 # The loss of a module on the training samples of these numbers.
 Loss = Callable[[nn.Module, Tensor], Tensor]

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mobfl.learning.aggregation import Upload, Weights
 from mobfl.learning.holdings import draw_batches, held_samples
 from mobfl.learning.task import Task
+from mobfl.learning.uploads import Upload, Weights
 from mobfl.rng import generator, stream
 from mobfl.scenario import Training
 

@@ -17,12 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from mobfl.errors import InputError, MissingExtraError
+from mobfl.errors import InputError, MissingExtraError, broken_line
+from mobfl.files.xml import Element, xml_elements
 from mobfl.mobility.crossings import COLUMNS, BrokenRowError, Crossings
 from mobfl.mobility.sections import Edge, Sample, Section, Step, Tracker, follow
 from mobfl.scenario import MOST
-from mobfl.wording import broken_line
-from mobfl.xml_elements import Element, xml_elements
 
 _METRES_PER_FOOT = 0.3048
 _HIGHD_FRAMES_PER_S = 25.0

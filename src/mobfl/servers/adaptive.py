@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
-from mobfl.adaptive.controller import Controller, Settings
-from mobfl.adaptive.policy import AdaptivePolicy
-from mobfl.learning.aggregation import Upload, Weights, weighted_mean
+from mobfl.learning.uploads import Upload, Weights, weighted_mean
+from mobfl.policies.adaptive.controller import Controller, Settings
+from mobfl.policies.adaptive.policy import AdaptivePolicy
 from mobfl.scenario import Scenario
-from mobfl.servers.planned_rounds import PlannedRounds
+from mobfl.servers.rounds import PlannedRounds
 from mobfl.servers.site import Site
 from mobfl.servers.steps import ServerStep
 

@@ -6,8 +6,8 @@ from math import inf
 from typing import Any, ClassVar
 
 from mobfl.errors import InputError
-from mobfl.learning.aggregation import Upload, Weights
 from mobfl.learning.fedasync import MIXING, STALENESS_POWER, mix_in
+from mobfl.learning.uploads import Upload, Weights
 from mobfl.servers.asynchronous import asynchronous_steps
 from mobfl.servers.site import Site
 from mobfl.servers.steps import ServerStep, check_local_steps

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mobfl.history import ROUNDING
 from mobfl.mobility.crossings import Crossings
 from mobfl.rng import exponential, stream, vehicle_keys
-from mobfl.rounds import CLOCK_ROUNDING
+from mobfl.rounds.rules import CLOCK_ROUNDING, TIME_ROUNDING
 from mobfl.scenario import Compute, Link
 
 
@@ -45,7 +44,7 @@ class Site:
     @property
     def end_s(self) -> float:
         """What ends by then is within the training."""
-        return self.duration_s * (1 + ROUNDING)
+        return self.duration_s * (1 + TIME_ROUNDING)
 
     def vehicles(self) -> Iterator[Vehicle]:
         """Whoever is there during the training, in the order of entering."""

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from mobfl.errors import InputError
-from mobfl.learning.aggregation import Upload, Weights
+from mobfl.learning.uploads import Upload, Weights
 from mobfl.servers.site import Site
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, ClassVar
 
-from mobfl.learning.aggregation import Upload, Weights, weighted_mean
+from mobfl.learning.uploads import Upload, Weights, weighted_mean
 from mobfl.servers.site import Site, Vehicle
 from mobfl.servers.steps import Contribution, ServerStep, check_local_steps
 

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from mobfl.errors import InputError, MissingExtraError
 from mobfl.learning.task import Task
 from mobfl.scenario import Table
-from mobfl.wording import mistakes
+from mobfl.scenario.wording import mistakes
 
 Build = Callable[[Any, Path | None, str, str, str, Callable[[int], None], int], Task]
 

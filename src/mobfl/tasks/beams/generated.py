@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mobfl.atomic import replaced
-from mobfl.cache import cache_folder
+from mobfl.files.atomic import replaced
+from mobfl.files.cache import cache_folder
 from mobfl.tasks.beams.samples import BeamSamples, seen_from_above, targets_of
 from mobfl.tasks.beams.street import street_scenes
 

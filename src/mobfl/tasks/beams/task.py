@@ -9,8 +9,8 @@ import numpy as np
 from pydantic import Field
 
 from mobfl.errors import InputError
-from mobfl.learning.aggregation import Weights
 from mobfl.learning.task import Integers, Pool
+from mobfl.learning.uploads import Weights
 from mobfl.rng import stream
 from mobfl.scenario import Count, Table
 from mobfl.tasks.beams import fused, layout

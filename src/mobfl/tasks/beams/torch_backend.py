@@ -7,9 +7,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from mobfl.learning.aggregation import Weights
 from mobfl.learning.task import Integers
 from mobfl.learning.torch_steps import device_named, load, local_steps, prepare_cpu
+from mobfl.learning.uploads import Weights
 from mobfl.tasks.beams.model import Lidar2D, cross_entropy
 from mobfl.tasks.beams.samples import BeamSamples
 from mobfl.tasks.beams.scores import LOSS_WEIGHTS

@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
-from mobfl.errors import InputError
+from mobfl.errors import InputError, broken_line
+from mobfl.files.xml import Element, xml_elements
 from mobfl.tasks.trajectories.recordings import LEFT, NO, RIGHT, STRAIGHT, UNKNOWN, YES, LaneMap
-from mobfl.wording import broken_line
-from mobfl.xml_elements import Element, xml_elements
 
 _MEETING_M = 0.05  # a lane's end and its successor's start, which the maps give in different roundings
 _BESIDE_M = (2.0, 5.0)  # from one centre line to the next: a narrow lane's width to a wide one's

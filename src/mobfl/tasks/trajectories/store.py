@@ -17,8 +17,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from mobfl.atomic import remove_parts, replaced
 from mobfl.errors import InputError
+from mobfl.files.atomic import remove_parts, replaced
 from mobfl.tasks.trajectories.lane_graph import LaneGraph, Relations
 from mobfl.tasks.trajectories.recordings import Recording
 from mobfl.tasks.trajectories.scenes import Scene, manoeuvre, scene_of

@@ -12,11 +12,11 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from mobfl.cache import cache_folder
 from mobfl.errors import InputError
-from mobfl.learning.aggregation import Weights
+from mobfl.files.cache import cache_folder
 from mobfl.learning.task import Integers, Pool
 from mobfl.learning.torch_steps import device_named, load, local_steps, prepare_cpu, read
+from mobfl.learning.uploads import Weights
 from mobfl.rng import stream
 from mobfl.scenario import Count, Table
 from mobfl.tasks.trajectories.baselines import baseline_scores

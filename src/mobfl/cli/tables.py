@@ -1,0 +1,232 @@
+"""Plans, simulations and runs as a person reads them in a terminal."""
+
+from typing import TYPE_CHECKING
+
+from rich.console import Console, Group
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from mobfl import theory
+from mobfl.planning.plans import Plan, TracePlan
+from mobfl.planning.sensitivity import OFF_BY, sensitivity
+from mobfl.runs.verdict import verdict
+from mobfl.scenario import Scenario
+from mobfl.scenario.symbols import SYMBOLS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from mobfl.deploy.local.board import Board
+    from mobfl.mobility.crossings import Crossings
+    from mobfl.policies.adaptive.following import Following
+    from mobfl.rounds.simulation import Simulation
+    from mobfl.runs.history import History
+
+# What planning depends on, in the order of the symbol table.
+_PLANNED_WITH = (
+    "road.length_m",
+    "traffic.speed_mps",
+    "traffic.speed_sd_mps",
+    "traffic.arrivals_per_s",
+    "traffic.participation",
+    "link.download_s",
+    "link.upload_s",
+    "compute.min_step_s",
+    "compute.extra_step_s",
+)
+_NOISE = "training.noise_uploads"
+
+
+def print_plan(console: Console, scenario: Scenario, title: str, plan: Plan) -> None:
+    console.print(f"[bold]Scenario[/bold] {escape(title)}")
+    console.print(_scenario_table(scenario))
+    if plan.reason is not None:
+        console.print(f"\n[bold]No plan is possible[/bold]: {plan.reason}.", soft_wrap=True)
+        return
+    noise = scenario.training.noise_uploads
+    goal, aim = ("g_ν", f" for the greatest g_ν = (H/T)·E[M/(M + ν)], ν = {noise:g}") if noise else ("g", "")
+    console.print(f"\n[bold]Plan[/bold]{aim}")
+    console.print(_promise_table(scenario, plan))
+    console.print(f"\n[bold]Loss of {goal}[/bold] when a value is off by {OFF_BY:.0%} and the plan is kept")
+    console.print(_sensitivity_table(scenario, plan))
+
+
+def _scenario_table(scenario: Scenario) -> Table:
+    table = Table(box=None, show_header=False)
+    given = {f"{name}.{key}" for name, keys in scenario.given().items() for key in keys}
+    for key in [*_PLANNED_WITH, _NOISE] if scenario.training.noise_uploads else _PLANNED_WITH:
+        _, unit, meaning = SYMBOLS[key]
+        derived = scenario.link.model_bytes is not None and key in ("link.download_s", "link.upload_s")
+        origin = "" if key in given else "from model_bytes" if derived else "default"
+        table.add_row(key, f"{scenario.value(key):g} {unit}", meaning, f"[dim]{origin}[/dim]")
+    return table
+
+
+def _promise_table(scenario: Scenario, plan: Plan) -> Table:
+    h, t, _ = plan.numbers
+    contributing = theory.contributing_visit_prob(scenario, h, t)
+    table = _plan_table(plan, scenario.training.noise_uploads)
+    table.add_row("", f"{3600 / t:.1f}", "rounds per hour")
+    table.add_row("", f"{contributing:.2%}", "visits that contribute, of those taking part")
+    return table
+
+
+def _plan_table(plan: Plan, noise_uploads: float = 0.0) -> Table:
+    h, t, g = plan.numbers
+    table = Table(box=None, show_header=False)
+    table.add_row("local_steps", f"[bold]{h}[/bold]", "H, the steps a vehicle takes in a round")
+    table.add_row("round_s", f"[bold]{t:.4f}[/bold] s", "T, the length of a round")
+    meaning = "g_ν, local steps per second times M/(M + ν)" if noise_uploads else "g, valid local steps per second"
+    table.add_row("objective", f"{g:.5g} /s", meaning)
+    table.add_row("expected_uploads", f"{plan.expected_uploads:.4g}", "uploads per round")
+    table.add_row("valid_round_prob", f"{plan.valid_round_prob:.4g}", "chance of a round with an upload")
+    return table
+
+
+def _sensitivity_table(scenario: Scenario, plan: Plan) -> Table:
+    table = Table(box=None)
+    table.add_column("value")
+    table.add_column(f"{-OFF_BY:+.0%}", justify="right")
+    table.add_column(f"{OFF_BY:+.0%}", justify="right")
+    table.add_column("compared with")
+    for row in sensitivity(scenario, plan):
+        peer = "the plan" if row.name in ("round_s", "local_steps") else "the best plan there"
+        table.add_row(row.name, _share(row.loss_below), _share(row.loss_above), peer)
+    return table
+
+
+def _share(loss: float | None) -> str:
+    return "–" if loss is None else f"{loss:.2%}"
+
+
+def print_trace_plan(console: Console, crossings: "Crossings", title: str, plan: Plan) -> None:
+    stay = crossings.dwell_s
+    console.print(f"[bold]Trace[/bold] {escape(title)}")
+    table = Table(box=None, show_header=False)
+    table.add_row("crossings", f"{len(crossings)}", "vehicles on the section")
+    table.add_row("arrivals", f"{crossings.arrivals_per_s:.4f} /s", "mean rate")
+    table.add_row("dwell", f"{stay.mean():.2f} s", f"mean stay, standard deviation {stay.std():.2f} s")
+    console.print(table)
+    if plan.reason is not None:
+        console.print(f"\n[bold]No plan is possible[/bold]: {plan.reason}.", soft_wrap=True)
+        return
+    console.print("\n[bold]Plan[/bold]")
+    console.print(_plan_table(plan))
+    if isinstance(plan, TracePlan) and plan.poisson_plan is not None:
+        other = plan.poisson_plan
+        console.print(
+            f"\n[bold]Theorem 1[/bold] would choose H = {other.local_steps}, T = {other.round_s:.4f} s and promise"
+            f" g = {other.promised_objective:.4f} /s; on this road it would give {other.real_objective:.4f} /s.",
+            soft_wrap=True,
+        )
+
+
+def print_simulation(console: Console, result: "Simulation") -> None:
+    console.print(f"[bold]{result.rounds} rounds[/bold] with H = {result.local_steps}, T = {result.round_s:.4f} s")
+    table = Table(box=None)
+    for column in ("", "measured", "95 % interval", "promised"):
+        table.add_column(column, justify="left" if not column else "right")
+    for name, measured, promised in (
+        ("uploads per round", result.mean_uploads, f"{result.expected_uploads:.4f}"),
+        ("chance of an empty round", result.empty_prob, f"{result.expected_empty_prob:.4f}"),
+        ("variance/mean of uploads", result.variance_to_mean, "1.0000"),
+        ("trainings that count", result.contributing_share, ""),
+    ):
+        table.add_row(name, f"{measured.value:.4f}", f"{measured.low:.4f} to {measured.high:.4f}", promised)
+    console.print(table)
+    if result.warning is not None:
+        console.print(f"\n[bold]Warning[/bold]: {result.warning}", soft_wrap=True)
+
+
+def print_following(console: Console, result: "Following") -> None:
+    last, gain = result.notes[-1], result.objective / result.kept_objective - 1 if result.kept_objective else None
+    table = Table(box=None, show_header=False)
+    table.add_row("rounds", f"{result.rounds}", f"in {result.seconds:.0f} s, {result.empty_prob:.1%} without an upload")
+    table.add_row("objective", f"[bold]{result.objective:.4g}[/bold] /s", "valid local steps per second")
+    better = "" if gain is None else f", following gives {gain:+.1%}"
+    table.add_row("kept", f"{result.kept_objective:.4g} /s", f"with the first plan throughout{better}")
+    table.add_row(
+        "changes", f"{result.changes}", f"of the plan; at last H = {last.local_steps}, T = {last.round_s:.2f} s"
+    )
+    console.print(table)
+    console.print(f"\n[bold]Known[/bold] after {last.at_s - result.notes[0].at_s:.0f} s, with 95 % intervals")
+    known = Table(box=None, show_header=False)
+    delay = last.known.delay
+    for estimate, unit, meaning in (
+        (last.known.arrivals_per_s, "1/s", "arrivals"),
+        (last.known.stay_s, "s", "mean stay"),
+        (delay.transfer_s, "s", "both transfers"),
+        (delay.min_step_s, "s", "least time of a local step"),
+        (delay.extra_step_s, "s", "mean random time on top"),
+    ):
+        known.add_row(f"{estimate.value:.3g} {unit}", f"{estimate.low:.3g} to {estimate.high:.3g}", meaning)
+    known.add_row(f"{last.known.variance_to_mean:.2g}", "", "variance/mean of arrivals in 30 s, 1 if Poisson")
+    console.print(known)
+
+
+def print_training(
+    console: Console,
+    history: "History",
+    baselines: "Mapping[str, Mapping[str, float]]",
+    goals: "Sequence[tuple[str, float]]",
+    out: "Path",
+) -> None:
+    uploads = history.columns["uploads"]
+    rejected = int(history.columns["rejected"].sum())
+    console.print(
+        f"[bold]{len(history)} rounds[/bold], {history.columns['end_s'][-1]:.0f} s of virtual time,"
+        f" {int(uploads.sum())} uploads in {int((uploads > 0).sum())} rounds, {rejected} rejected"
+    )
+    table = Table(box=None)
+    for column in ("", "at the start", "at the end", "best", *baselines):
+        table.add_column(column, justify="left" if not column else "right")
+    for name in ("loss", *history.kpis):
+        best = history.min_loss() if name == "loss" else history.best(name)
+        floors = (f"{scores[name]:.4f}" if name in scores else "" for scores in baselines.values())
+        table.add_row(name, f"{history.initial[name]:.4f}", f"{history.final(name):.4f}", f"{best:.4f}", *floors)
+    console.print(table)
+    for name, value in goals:
+        reached = history.time_to(name, value)
+        console.print(f"{name} {value:g}: " + ("not reached" if reached is None else f"after {reached:.1f} s"))
+    for sentence in verdict(history):
+        console.print(f"[bold]Note[/bold]: {escape(sentence)}", soft_wrap=True)
+    console.print(f"The run is in {escape(str(out))}.", soft_wrap=True)
+
+
+def deployment_table(board: "Board") -> Group:
+    """A deployment at a glance: the clock, the vehicles on the road, the latest rounds."""
+    rounds = Table(box=None, title_justify="left")
+    for column in ("round", "ended at s", "H", "T s", "there", "uploads", "rejected", "late by s"):
+        rounds.add_column(column, justify="right")
+    for row in board.rounds:
+        length_s = row["end_s"] - row["start_s"]
+        rounds.add_row(
+            str(row["round"]), f"{row['at_s']:.1f}", str(row["local_steps"]), f"{length_s:.1f}", str(row["present"]),
+            str(row["uploads"]), str(row["rejected"]), f"{row['overshoot_s']:.2f}",
+        )  # fmt: skip
+    vehicles = "  ".join(
+        f"{board.names.get(node, node[-4:])} {doing}" for node, doing in sorted(board.vehicles.items())
+    )
+    return Group(_deployment_headline(board), Text(vehicles or "nobody is on the road"), rounds)
+
+
+def _deployment_headline(board: "Board") -> Text:
+    if board.clock is None:
+        return Text(board.stage)
+    told = [f"{max(board.clock.now_s(), 0.0):.1f} s on the road"]
+    told += [f"{board.clock.scale:g} s per second"] if board.clock.scale != 1 else []
+    told += [f"{board.counts[kind]} {word}" for kind, word in _TOLD.items() if board.counts[kind]]
+    return Text(", ".join(told), style="bold")
+
+
+_TOLD = {
+    "began": "orders",
+    "uploaded": "uploads",
+    "rejected": "rejected",
+    "cut_off": "cut off",
+    "late": "late",
+    "failed": "failed",
+    "dropped": "dropped",
+}

@@ -1,0 +1,1 @@
+"""A deployment on one machine: processes that come and go as vehicles do."""

@@ -1,0 +1,1 @@
+"""The base station: rounds in wall-clock time over whoever is online."""

@@ -1,0 +1,260 @@
+"""A round of T seconds over any Flower grid: whoever is there gets the model, and answers count until the deadline.
+
+Every node that is online at the start is sent the order at once, one that joins later on joining. Success is an answer
+before the deadline, never a place in the list of nodes: a vehicle that dies stays listed for a minute.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import Any
+
+import numpy as np
+from flwr.app import ArrayRecord, Message
+from flwr.serverapp import Grid
+
+from mobfl.deploy.clock import Clock
+from mobfl.deploy.events import EventLog
+from mobfl.deploy.messages import (
+    Answer,
+    Refusal,
+    TrainingOrder,
+    has_upload,
+    order_message,
+    pack_model,
+    read_answer,
+    read_upload,
+)
+from mobfl.deploy.station.answers import Arrived, Fetch, FetchedAtOnce
+from mobfl.learning.uploads import Upload, Weights, fault
+from mobfl.rounds.rules import Outcome, Rounds, VehicleRows
+
+POLL_S = 0.05
+# Late answers are taken in for so long after their round, to be counted; then their order is forgotten.
+GRACE_S = 10.0
+_ORDERS_AT_ONCE = 100
+_LANDINGS = 20  # of the latest answers
+NODE_UNAVAILABLE = 5  # Flower's code
+
+
+@dataclass
+class Attempt:
+    """One vehicle in one round, as the base station sees it."""
+
+    node: int
+    number: int  # the rounds it was in before
+    begin_s: float
+    left_s: float = np.inf
+    answer_s: float = np.nan  # when an upload came, be it good or bad
+    vehicle: str = ""
+    upload: Upload | None = None
+
+    def outcome(self, end_s: float) -> Outcome:
+        if np.isfinite(self.answer_s):
+            return Outcome.UPLOADED
+        return Outcome.LEFT_EARLY if self.left_s < end_s else Outcome.ROUND_OVER
+
+
+@dataclass(frozen=True)
+class RoundWork:
+    """What a round is about."""
+
+    number: int
+    start_s: float
+    round_s: float
+    local_steps: int
+    learning_rate: float
+    model: Weights
+
+    @property
+    def end_s(self) -> float:
+        return self.start_s + self.round_s
+
+
+@dataclass(frozen=True)
+class RoundSeen:
+    """What came of it, in the order in which the vehicles began; `refused` says why answers were no uploads at all."""
+
+    attempts: tuple[Attempt, ...]
+    refused: tuple[str, ...]
+    overshoot_s: float  # wall-clock time by which it ended late
+
+    @property
+    def uploads(self) -> list[Upload]:
+        return [attempt.upload for attempt in self.attempts if attempt.upload is not None]
+
+
+class RoundLoop:
+    """The rounds of one run, one after the other. `there` holds the nodes' attempts so far, as a restart finds them."""
+
+    def __init__(
+        self,
+        grid: Grid,
+        clock: Clock,
+        run: str,
+        log: EventLog,
+        most_samples: int,
+        there: dict[int, int] | None = None,
+        fetch: Fetch | None = None,
+    ) -> None:
+        self._grid, self._clock, self._run, self._log = grid, clock, run, log
+        self._fetch = fetch or FetchedAtOnce(grid)
+        self._most_samples = most_samples
+        self._attempts = dict(there or {})  # of the nodes that are there
+        self._awaited = dict[str, Attempt]()  # by the order's message
+        self._overdue = dict[str, tuple[float, int, Attempt]]()  # until when to look, the round
+        self._landings_s = deque[float](maxlen=_LANDINGS)
+
+    @property
+    def landing_s(self) -> float:
+        """The wall-clock time that answers lately took from the vehicle's app to here."""
+        return median(self._landings_s) if self._landings_s else 0.0
+
+    def run_round(self, work: RoundWork) -> RoundSeen:
+        packed, attempts, refused = pack_model(work.model), dict[int, Attempt](), list[str]()
+        looked = False  # who is there at the first look begins with the round, however long looking takes
+        while (now_s := self._clock.now_s()) < work.end_s:
+            self._take_answers(work, now_s, refused)
+            self._see_nodes(work, now_s, now_s if looked else work.start_s, packed, attempts)
+            looked = True
+            left_s = (work.end_s - self._clock.now_s()) * self._clock.scale
+            self._clock.wait(min(POLL_S, left_s))
+        if (now_s - work.end_s) * self._clock.scale <= POLL_S:  # what has arrived by now arrived in time
+            self._take_answers(work, work.end_s, refused)
+        self._close(work)
+        overshoot_s = (self._clock.now_s() - work.end_s) * self._clock.scale
+        return RoundSeen(tuple(attempts.values()), tuple(refused), overshoot_s)
+
+    # ---- who is there ------------------------------------------------------------------------------
+
+    def _see_nodes(
+        self, work: RoundWork, now_s: float, begin_s: float, packed: ArrayRecord, attempts: dict[int, Attempt]
+    ) -> None:
+        listed = set(self._grid.get_node_ids())
+        self._let_go(work, now_s, listed, attempts)
+        new = [node for node in sorted(listed) if node not in attempts]
+        for first in range(0, len(new), _ORDERS_AT_ONCE):
+            self._send(work, begin_s, packed, new[first : first + _ORDERS_AT_ONCE], attempts)
+
+    def _let_go(self, work: RoundWork, now_s: float, listed: set[int], attempts: dict[int, Attempt]) -> None:
+        for node in [node for node in self._attempts if node not in listed]:
+            del self._attempts[node]
+            attempt = attempts.get(node)
+            if attempt is not None:
+                attempt.left_s = min(attempt.left_s, now_s)
+            self._note("left", work.number, now_s, attempt or Attempt(node, 0, now_s))
+
+    def _send(
+        self, work: RoundWork, begin_s: float, packed: ArrayRecord, nodes: list[int], attempts: dict[int, Attempt]
+    ) -> None:
+        begun = [Attempt(node, self._attempts.get(node, 0), begin_s) for node in nodes]
+        ttl_s = (work.end_s - begin_s) * self._clock.scale + GRACE_S
+        messages = [order_message(each.node, packed, self._order(work, each.number, begin_s), ttl_s) for each in begun]
+        for attempt, message_id in zip(begun, self._grid.push_messages(messages), strict=False):
+            if message_id:  # else the node has just gone
+                self._awaited[message_id] = attempts[attempt.node] = attempt
+                self._attempts[attempt.node] = attempt.number + 1
+                self._note("began", work.number, begin_s, attempt)
+
+    def _order(self, work: RoundWork, attempt: int, begin_s: float) -> TrainingOrder:
+        begin, deadline = self._clock.unix_s(begin_s), self._clock.unix_s(work.end_s)
+        return TrainingOrder(
+            self._run, work.number, attempt, work.local_steps, work.learning_rate, begin, deadline,
+            self._clock.scale, self.landing_s,
+        )  # fmt: skip
+
+    # ---- what comes back ---------------------------------------------------------------------------
+
+    def _take_answers(self, work: RoundWork, now_s: float, refused: list[str]) -> None:
+        arrived = self._fetch([*self._awaited, *self._overdue])
+        for message_id in [each for each in arrived if each in self._awaited]:
+            attempt, message = self._awaited.pop(message_id), arrived[message_id]
+            if isinstance(message, Exception):
+                self._note("failed", work.number, now_s, attempt, f"unreadable: {type(message).__name__}")
+            elif message.has_content():
+                self._take(work, now_s, attempt, message, refused)
+            elif message.error.code != NODE_UNAVAILABLE:  # else it has left, which the list of nodes tells
+                self._note("failed", work.number, now_s, attempt, message.error.reason or f"code {message.error.code}")
+        self._take_late_ones(now_s, arrived)
+
+    def _take(self, work: RoundWork, now_s: float, attempt: Attempt, message: Message, refused: list[str]) -> None:
+        answer = read_answer(message)
+        attempt.vehicle = answer.vehicle
+        if (answer.run, answer.round) != (self._run, work.number):
+            self._note("dropped", work.number, now_s, attempt, "of another run or round")
+            return
+        if not has_upload(message):
+            self._note("gave_up", work.number, now_s, attempt)
+            return
+        self._learn_landing(answer, now_s)
+        attempt.answer_s = now_s
+        try:
+            upload = read_upload(message, work.model, self._most_samples)
+        except Refusal as refusal:
+            refused.append(str(refusal))
+            self._note("rejected", work.number, now_s, attempt, str(refusal))
+            return
+        attempt.upload = upload
+        reason = fault(work.model, upload)  # `aggregate` will leave it out
+        self._note("uploaded" if reason is None else "rejected", work.number, now_s, attempt, reason, answer.behind_s)
+
+    def _learn_landing(self, answer: Answer, now_s: float) -> None:
+        took_s = self._clock.unix_s(now_s) - answer.returned_unix_s
+        if 0.0 <= took_s <= GRACE_S:  # a stranger's clock may say anything
+            self._landings_s.append(took_s)
+
+    def _take_late_ones(self, now_s: float, arrived: Arrived) -> None:
+        for message_id in [each for each in arrived if each in self._overdue]:
+            (_, number, attempt), message = self._overdue.pop(message_id), arrived[message_id]
+            if not isinstance(message, Exception) and message.has_content() and has_upload(message):
+                self._note("late", number, now_s, replace(attempt, vehicle=read_answer(message).vehicle))
+        for message_id in [each for each, (until_s, _, _) in self._overdue.items() if until_s < now_s]:
+            del self._overdue[message_id]
+
+    def _close(self, work: RoundWork) -> None:
+        forget_s = work.end_s + GRACE_S / self._clock.scale
+        for message_id, attempt in self._awaited.items():
+            self._overdue[message_id] = (forget_s, work.number, attempt)
+            if attempt.left_s == np.inf:
+                self._note("cut_off", work.number, work.end_s, attempt)
+        self._awaited.clear()
+
+    def _note(
+        self,
+        kind: str,
+        number: int,
+        at_s: float,
+        attempt: Attempt,
+        reason: str | None = None,
+        behind_s: float = 0.0,
+    ) -> None:
+        more: dict[str, Any] = {"reason": reason} if reason else {}
+        if behind_s:
+            more["behind_s"] = behind_s
+        self._log.add(
+            kind, number, at_s, node=str(attempt.node), vehicle=attempt.vehicle, attempt=attempt.number, **more
+        )
+
+
+def as_rounds(work: RoundWork, attempts: Iterable[Attempt], transfer_s: float) -> Rounds:
+    """One round as simulation has it, so that policies and tables need not know where it happened."""
+    rows = list(attempts)
+    outcomes = [attempt.outcome(work.end_s) for attempt in rows]
+
+    def column(values: Iterable[Any], kind: type) -> Any:
+        return np.array(list(values), kind)
+
+    vehicles = VehicleRows(
+        column((str(each.node) for each in rows), np.object_),
+        np.full(len(rows), work.number),
+        np.arange(len(rows)),
+        column((each.node for each in rows), np.uint64),
+        column((each.number for each in rows), np.int64),
+        column((each.begin_s for each in rows), np.float64),
+        column((each.answer_s - each.begin_s - transfer_s for each in rows), np.float64),
+        column((min(each.left_s, work.end_s) for each in rows), np.float64),
+        column(outcomes, np.int8),
+    )  # fmt: skip
+    one = np.array([work.number]), np.array([work.start_s]), np.array([len(rows)])
+    return Rounds(work.local_steps, work.round_s, *one, np.array([outcomes.count(Outcome.UPLOADED)]), vehicles)

@@ -1,0 +1,90 @@
+"""What a base station goes by, once it is known how long messages take: the road, the plan, and the scale of time."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from mobfl.deploy.settings import Deployment
+from mobfl.errors import InputError
+from mobfl.learning.task import Task
+from mobfl.mobility.crossings import Crossings
+from mobfl.policies.adaptive.policy import AdaptivePolicy
+from mobfl.rounds.rules import Policy
+from mobfl.runs import folder as run_folder
+from mobfl.runs.training import Job, check_job
+from mobfl.servers.adaptive import AdaptiveRounds
+from mobfl.servers.rounds import PlannedRounds
+from mobfl.theory import min_delay_s
+
+_ROOM = 1.3  # messages take longer when many vehicles are there
+
+
+@dataclass(frozen=True)
+class Settled:
+    """A deployment's job and scale, and how run.json describes it."""
+
+    job: Job
+    scale: float
+    description: Mapping[str, Any]  # the part that does not change
+
+    @property
+    def policy(self) -> Policy:
+        return policy_of(self.job)
+
+
+def policy_of(job: Job) -> Policy:
+    """What gives the rounds their H and T."""
+    server = job.server
+    if isinstance(server, AdaptiveRounds):
+        return AdaptivePolicy(job.scenario, job.scenario.link, server.settings)
+    if isinstance(server, PlannedRounds):
+        return server.policy
+    raise InputError("--plan must have rounds of a length T to be deployed, got another server")
+
+
+def settle(deployment: Deployment, task: Task, crossings: Crossings | None, measure: Callable[[], float]) -> Settled:
+    """A new deployment is measured where that matters; a resumed one keeps what was settled."""
+    scale, round_trip_s = deployment.scale, measure() if deployment.measures else None
+    if deployment.resume:
+        scale, round_trip_s = _settled_before(Path(deployment.out), task)
+    job = _job(deployment, task, crossings, scale, round_trip_s)
+    if scale is None:
+        scale = _needed_scale(job, round_trip_s) if deployment.impose and round_trip_s is not None else 1.0
+    told = {"scale": scale, "round_trip_s": round_trip_s, "impose": deployment.impose}
+    described = job.describe()
+    described["versions"] |= {"flwr": version("flwr")}
+    return Settled(job, scale, described | {"deployment": told})
+
+
+def _settled_before(out: Path, task: Task) -> tuple[float, float | None]:
+    told = run_folder.read_run(out, task.kpis).get("deployment")
+    if not isinstance(told, dict) or not {"scale", "round_trip_s"} <= told.keys():
+        raise InputError(f"--out {out} must hold a deployment to resume, got another run")
+    return float(told["scale"]), told["round_trip_s"]
+
+
+def _job(
+    deployment: Deployment, task: Task, crossings: Crossings | None, scale: float | None, round_trip_s: float | None
+) -> Job:
+    """Where delays are real, what messages take is the time of download and upload."""
+    road = deployment.road
+    if round_trip_s is not None and not deployment.impose:
+        half_s = round_trip_s / (scale or 1.0) / 2
+        road = road.with_values({"link.download_s": half_s, "link.upload_s": half_s})
+    job = deployment.job(task, road, crossings)
+    policy_of(job)  # which checks that there is one
+    check_job(job)
+    return job
+
+
+def _needed_scale(job: Job, round_trip_s: float) -> float:
+    first = policy_of(job).next_order(None)
+    return stretched(round_trip_s, float(min_delay_s(job.scenario, first.local_steps)))
+
+
+def stretched(round_trip_s: float, shortest_s: float) -> float:
+    """Wall-clock seconds per second such that delays of the road leave time for messages; in tenths, at least 1."""
+    return max(1.0, math.ceil(10 * _ROOM * round_trip_s / shortest_s) / 10)

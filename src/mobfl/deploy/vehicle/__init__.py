@@ -1,0 +1,1 @@
+"""The vehicle: its Flower app, and the trainer beside it."""

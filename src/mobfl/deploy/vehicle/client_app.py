@@ -1,0 +1,58 @@
+"""The vehicle's Flower app. Flower starts a new process for every message, so it imports as little as it can.
+
+The steps are taken by a trainer that stays alive beside it (`mobfl trainer`), which the node's configuration names:
+`trainer` (its socket), `vehicle` (a name), and in a local deployment `key`, which the vehicle's draws are addressed by.
+"""
+
+import time
+from typing import Any
+
+from flwr.app import Context, Message
+from flwr.clientapp import ClientApp
+
+from mobfl.deploy.messages import Answer, TrainingOrder, answer_message, read_order
+from mobfl.deploy.vehicle.trainer_link import ask_trainer
+from mobfl.learning.uploads import Weights
+
+app = ClientApp()
+
+
+@app.train()
+def train(message: Message, context: Context) -> Message:
+    """H steps from the model that came, answered in time or given up when the round is over."""
+    order, model = read_order(message)
+    vehicle = str(context.node_config.get("vehicle", context.node_id))
+    if order.local_steps == 0:  # the base station measures how long a message takes
+        return answer_message(message, Answer(order.run, order.round, 1, vehicle, time.time()), model)
+    try:
+        told, weights = _trained(order, model, vehicle, dict(context.node_config))
+    except TimeoutError:
+        return answer_message(message, Answer(order.run, order.round, 0, vehicle))
+    due_unix_s = order.begin_unix_s + told["delay_s"] * order.scale
+    behind_s = max(time.time() + order.landing_s - due_unix_s, 0.0) if told["delay_s"] else 0.0
+    if due_unix_s > order.deadline_unix_s:
+        _sleep_until(order.deadline_unix_s)
+        return answer_message(message, Answer(order.run, order.round, 0, vehicle))
+    _sleep_until(due_unix_s - order.landing_s)
+    answer = Answer(order.run, order.round, int(told["samples"]), vehicle, time.time(), behind_s)
+    return answer_message(message, answer, weights)
+
+
+def _trained(
+    order: TrainingOrder, model: Weights, vehicle: str, config: dict[str, Any]
+) -> tuple[dict[str, Any], Weights]:
+    left_s = order.deadline_unix_s - time.time()
+    if left_s <= 0:
+        raise TimeoutError
+    wish = {
+        "vehicle": vehicle,
+        "key": str(config.get("key", "")),
+        "attempt": order.attempt,
+        "local_steps": order.local_steps,
+        "learning_rate": order.learning_rate,
+    }
+    return ask_trainer(str(config["trainer"]), wish, model, left_s)
+
+
+def _sleep_until(unix_s: float) -> None:
+    time.sleep(max(unix_s - time.time(), 0.0))

@@ -1,0 +1,93 @@
+"""The trainer: a process that stays alive beside a vehicle's Flower node, holds the task and takes the local steps.
+
+On a vehicle there is one; where vehicles are simulated on one machine, one serves them all.
+"""
+
+import socketserver
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mobfl.deploy.settings import Deployment
+from mobfl.deploy.vehicle.trainer_link import receive_frame, send_frame
+from mobfl.errors import InputError
+from mobfl.learning.uploads import Upload, Weights, fault
+from mobfl.learning.vehicles import Vehicles
+from mobfl.mobility.crossings import Crossings
+from mobfl.rng import stream, vehicle_key
+from mobfl.scenario import Scenario
+from mobfl.servers.site import delay_s
+
+
+@dataclass(frozen=True)
+class Trainer:
+    """Takes the steps that an order asks for, with the draws that simulation would have made."""
+
+    vehicles: Vehicles
+    road: Scenario
+    draws: np.uint64  # the stream of compute delays, whose keys address all draws of a vehicle
+    impose: bool
+    reference: Weights
+
+    @classmethod
+    def of(cls, deployment: Deployment) -> "Trainer":
+        task, road = deployment.build_task(), deployment.road
+        vehicles = Vehicles.of(task, road.training, deployment.seed)
+        reference = task.initial_weights(deployment.seed)
+        return cls(vehicles, road, stream(deployment.seed, "compute"), deployment.impose, reference)
+
+    def answer(self, wish: dict[str, Any], model: Weights) -> tuple[dict[str, Any], Weights]:
+        """The weights after the steps, D_m, and after how long the vehicle is to answer (0: at once)."""
+        if (reason := fault(self.reference, Upload(model, 1))) is not None:
+            raise InputError(f"the model must be the task's, got one that is {reason}")
+        key, attempt, steps = self._key(wish), int(wish["attempt"]), int(wish["local_steps"])
+        upload = self.vehicles.train(key, attempt, model, steps, float(wish["learning_rate"]))
+        delay = delay_s(self.road.link, self.road.compute, key, attempt, steps) if self.impose else 0.0
+        return {"samples": upload.samples, "delay_s": delay}, upload.weights
+
+    def warm_up(self) -> None:
+        """Compiles what is compiled, so that the first vehicle does not wait for it."""
+        self.answer({"vehicle": "nobody", "attempt": 0, "local_steps": 1, "learning_rate": 1e-9}, self.reference)
+
+    def _key(self, wish: dict[str, Any]) -> np.uint64:
+        """By the crossing's key where it is told, else by the vehicle's name, as crossings have it."""
+        if wish.get("key"):
+            crossing = np.uint64(int(wish["key"]))
+        else:
+            crossing = Crossings(np.array([str(wish["vehicle"])]), np.zeros(1), np.ones(1)).keys[0]
+        return np.uint64(vehicle_key(self.draws, crossing))
+
+
+class TrainerServer(socketserver.ThreadingUnixStreamServer):
+    """Answers at a socket that only this user can reach; so many train at a time."""
+
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, trainer: Trainer, path: Path, workers: int) -> None:
+        self.trainer, self._turns = trainer, threading.Semaphore(workers)
+        path.unlink(missing_ok=True)
+        super().__init__(str(path), _Conversation)
+        path.chmod(0o600)
+
+    def answer(self, wish: dict[str, Any], model: Weights) -> tuple[dict[str, Any], Weights]:
+        with self._turns:
+            return self.trainer.answer(wish, model)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A vehicle that hung up is not a fault of ours."""
+
+
+class _Conversation(socketserver.BaseRequestHandler):
+    server: TrainerServer
+
+    def handle(self) -> None:
+        wish, model = receive_frame(self.request)
+        try:
+            told, weights = self.server.answer(wish, model)
+        except Exception as error:  # the vehicle's app is told, and says so to the base station
+            told, weights = {"error": f"{type(error).__name__}: {error}"}, {}
+        send_frame(self.request, told, weights)

@@ -1,0 +1,1 @@
+"""Many runs: sweeps, results, and what they say together."""

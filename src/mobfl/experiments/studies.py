@@ -1,0 +1,196 @@
+"""The studies of a sweep: runs that are looked at together, and what they say."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mobfl import theory
+from mobfl.experiments.analysis import Point, Regret, best_until, proxy_spearman, regret, spans_plane
+from mobfl.experiments.folder import RUNS, Entry, read_sweep
+from mobfl.experiments.runs import Run, read_one
+from mobfl.rounds.estimates import BatchMeans, Estimate
+from mobfl.runs.folder import read_status
+from mobfl.runs.history import History
+from mobfl.scenario import Scenario
+
+_LEAST_PLANS = 4  # below, there is no order to correlate
+_LEAST_ROUNDS = 50  # for an interval of their mean
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """A finished run, and what its study calls it."""
+
+    label: str
+    run: Run
+
+    @property
+    def history(self) -> History:
+        return self.run.history
+
+    @property
+    def seed(self) -> int:
+        return int(self.run.description["seed"])
+
+    @property
+    def setting(self) -> tuple[Any, ...]:
+        """What g knows nothing of, or is not comparable across: all but plan and seed."""
+        told = self.run.description
+        return told["scenario"], told["data"], told["trace"]
+
+
+@dataclass(frozen=True)
+class Study:
+    """Finished runs of one task, how many more there will be, and why some failed."""
+
+    title: str
+    runs: tuple[Labelled, ...]
+    waiting: int = 0
+    failures: tuple[str, ...] = ()
+
+    @property
+    def task(self) -> str:
+        return str(self.runs[0].run.description["task"])
+
+    @property
+    def scenario(self) -> Scenario:
+        return self.runs[0].run.scenario
+
+    @property
+    def kpi(self) -> str:
+        """The KPI of the paper: top-10 accuracy, minADE of six."""
+        kpis = self.runs[0].history.kpis
+        return next(name for name in ("top_10", "min_ade_6", *kpis) if name in kpis)
+
+    @cached_property
+    def points(self) -> list[Point]:
+        """The runs of plans in the first run's setting: what g can be compared on."""
+        found = list[Point]()
+        for name, each in self._named:
+            plan, g = each.run.description["plan"], each.run.objective
+            if g is not None and each.setting == self.runs[0].setting:
+                found.append(Point(plan["local_steps"], plan["round_s"], each.seed, g, each.history, name))
+        return found
+
+    @property
+    def is_grid(self) -> bool:
+        """Whether all of it are plans across the (H, T) plane."""
+        plans = {(point.local_steps, point.round_s) for point in self.points}
+        return (
+            len(self.points) == len(self.runs) and len(plans) >= _LEAST_PLANS and spans_plane(*zip(*plans, strict=True))
+        )
+
+    @cached_property
+    def groups(self) -> dict[str, list[History]]:
+        """The histories by name, in the order of the sweep; those of one name differ by their seeds only."""
+        groups = dict[str, list[History]]()
+        for name, each in self._named:
+            groups.setdefault(name, []).append(each.history)
+        return groups
+
+    @cached_property
+    def _named(self) -> list[tuple[str, Labelled]]:
+        """The runs by their labels, and by their plans too where a label says too little."""
+        kinds = dict[str, set[str]]()
+        for each in self.runs:
+            kinds.setdefault(each.label, set()).add(each.run.identity)
+        return [
+            (
+                each.label
+                if len(kinds[each.label]) == 1
+                else f"{each.label} ({each.run.plan}, {each.run.identity[:4]})",
+                each,
+            )
+            for each in self.runs
+        ]
+
+    def correlations(self) -> dict[str, Estimate]:
+        """Spearman of g with what was reached, for the loss and the KPIs."""
+        return {column: proxy_spearman(self.points, column) for column in ("loss", *self.runs[0].history.kpis)}
+
+    def regrets(self) -> dict[str, Regret]:
+        return {column: regret(self.points, column) for column in ("loss", self.kpi)}
+
+    def target(self) -> float:
+        """What the first label's worst run reached in half of the time: a loss that a sensible plan gets to."""
+        first = next(iter(self.groups.values()))
+        return max(float(best_until(each, "loss", self.scenario.training.duration_s / 2)) for each in first)
+
+    def times_to(self, target: float) -> dict[str, list[float | None]]:
+        """Virtual seconds until the loss was at the target, by label."""
+        return {label: [each.time_to("loss", target) for each in group] for label, group in self.groups.items()}
+
+
+def read_studies(out: Path) -> list[Study]:
+    """The studies in a sweep's folder, in order, one task each; those without a finished run are left out."""
+    found = dict[tuple[str, str], list[Entry]]()
+    for entry in read_sweep(out).entries:
+        found.setdefault((entry.study, entry.task), []).append(entry)
+    tasks = {study: sum(title == study for title, _ in found) for study, _ in found}
+    studies = [
+        _study(out, title if tasks[title] == 1 else f"{title}: {task}", entries)
+        for (title, task), entries in found.items()
+    ]
+    return [study for study in studies if study.runs]
+
+
+def _study(out: Path, title: str, entries: Sequence[Entry]) -> Study:
+    runs, waiting, failures = list[Labelled](), 0, list[str]()
+    for entry in entries:
+        folder = out / RUNS / entry.run
+        told = read_status(folder)
+        if told.status == "done":
+            runs.append(Labelled(entry.label, read_one(folder, entry.run)))
+        elif told.status == "failed":
+            failures.append(f"{entry.label} ({entry.run}): {told.reason}")
+        else:
+            waiting += 1
+    return Study(title, tuple(runs), waiting, tuple(failures))
+
+
+def uploads_of(runs: Iterable[Labelled]) -> list[tuple[str, float, Estimate]]:
+    """By plan with enough rounds: Theorem 1's uploads per round, and the runs' own mean with its interval.
+
+    Runs of one plan and seed meet the same traffic, whatever they learn: the longest of them counts.
+    """
+    by_plan = dict[tuple[int, float, str], dict[int, Labelled]]()
+    for each in runs:
+        plan, told = each.run.description["plan"], each.run.description["scenario"]
+        if each.run.objective is None:
+            continue
+        road = str({table: values for table, values in told.items() if table != "training"})
+        same = by_plan.setdefault((plan["local_steps"], plan["round_s"], road), {})
+        if each.seed not in same or len(each.history) > len(same[each.seed].history):
+            same[each.seed] = each
+    roads = list(dict.fromkeys(road for _, _, road in by_plan))
+    measured = [
+        (f"H = {h}, T = {t:.4g} s" + (f", road {1 + roads.index(road)}" if len(roads) > 1 else ""), h, t, same)
+        for (h, t, road), same in sorted(by_plan.items())
+    ]
+    return [_uploads(*row) for row in measured if sum(len(each.history) for each in row[3].values()) >= _LEAST_ROUNDS]
+
+
+def _uploads(name: str, h: int, t: float, runs: Mapping[int, Labelled]) -> tuple[str, float, Estimate]:
+    scenario = next(iter(runs.values())).run.scenario
+    means = BatchMeans(1, 1 + int(2 * scenario.dwell_s / t))
+    for each in runs.values():
+        means.add(each.history.columns["uploads"][np.newaxis].astype(float))
+    return name, float(theory.expected_uploads(scenario, h, t)), means.estimate(lambda mean: mean[0])
+
+
+def sources(studies: Sequence[Study]) -> list[Mapping[str, object]]:
+    """The data and traces that the runs were trained on, each once."""
+    told = [each.run.description for study in studies for each in study.runs]
+    records = [each["data"] | ({} if each["trace"] is None else {"trace": each["trace"]}) for each in told]
+    return list({str(record): record for record in records}.values())
+
+
+def differing(study: Study) -> list[str]:
+    """The scenario's keys in which the runs of a study differ."""
+    settings = [each.run.scenario.to_dict() for each in study.runs]
+    keys = dict.fromkeys((table, key) for each in settings for table, values in each.items() for key in values)
+    return [f"{t}.{k}" for t, k in keys if len({repr(each.get(t, {}).get(k)) for each in settings}) > 1]

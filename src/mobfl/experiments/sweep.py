@@ -1,0 +1,213 @@
+"""Many runs, each in a folder named by what it computes, on all cores or on a Ray cluster.
+
+A folder's name holds a digest of all that its result depends on, so a finished run is never repeated, a changed setting
+never meets an old result, and a sweep that was stopped, however roughly, goes on where it was.
+"""
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from mobfl import theory
+from mobfl.errors import InputError
+from mobfl.experiments.folder import RUNS, Entry, write_sweep
+from mobfl.experiments.pool import ALL, Pool, watching
+from mobfl.experiments.sweep_file import Request, Sweep
+from mobfl.files.json import plain
+from mobfl.learning.task import Task
+from mobfl.mobility.crossings import Crossings
+from mobfl.mobility.recorded import read_crossings
+from mobfl.mobility.sections import parse_section
+from mobfl.planning.plans import Plan
+from mobfl.runs import folder as run_folder
+from mobfl.runs.training import CHECKPOINT_S, Job, check_job, train
+from mobfl.scenario import Scenario
+from mobfl.servers.names import plan_name, resolve_plan
+from mobfl.tasks.catalogue import build_task
+
+_DEATHS = 3  # so often a run that is alone may take its worker with it
+_STEPS_PER_EVALUATION = 10  # as much time does it take
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A run with its folder's name, and roughly how much there is to compute, in local steps."""
+
+    name: str
+    request: Request
+    work: float
+
+
+@dataclass(frozen=True)
+class State:
+    """How far a run is: its status, the share of virtual time that is done, and why it failed."""
+
+    status: str  # one of run_folder.STATUSES
+    share: float = 0.0
+    reason: str | None = None
+
+
+def name_runs(sweep: Sweep, progress: Callable[[int], None] = lambda _: None) -> list[Planned]:
+    """The sweep's runs in order. Loads their data, so that mistakes show before anything is trained.
+
+    Runs of several studies that compute the same have the same name, and are computed once.
+    """
+    named, mistakes = list[Planned](), dict[str, None]()
+    for done, request in enumerate(sweep.requests, start=1):
+        try:
+            job = _job(request)
+            check_job(job)
+            told = job.describe()
+            named.append(Planned(_name(told), request, _work(told["plan"], request.scenario)))
+        except InputError as error:
+            run = f"{request.task}, plan {request.plan}, seed {request.seed}"
+            mistakes |= dict.fromkeys(f"{run}: {line}" for line in error.lines)
+        progress(done)
+    if mistakes:
+        raise InputError(mistakes)
+    return named
+
+
+def _work(plan: Mapping[str, Any], road: Scenario) -> float:
+    """The local steps that are expected, and an evaluation per round; servers without rounds are much the same."""
+    h, t = plan["local_steps"], plan["round_s"] or road.dwell_s
+    return road.training.duration_s / t * (float(theory.expected_uploads(road, h, t)) * h + _STEPS_PER_EVALUATION)
+
+
+def _name(told: Mapping[str, Any]) -> str:
+    """Readable, and with a digest of all that the result depends on."""
+    text = json.dumps(plain(told), sort_keys=True)
+    plan = plan_name(told["plan"]).translate(str.maketrans(",:=", "---"))
+    return f"{told['task']}-{plan}-s{told['seed']}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+
+def _job(request: Request) -> Job:
+    task, crossings = _task(*_task_key(request)), _crossings(request.trace, request.section)
+    plan = resolve_plan(request.plan, request.scenario, crossings)
+    if isinstance(plan, Plan) and plan.reason is not None:
+        raise InputError(f"no plan is possible: {plan.reason}")
+    trace = None if request.trace is None else request.trace.name
+    return Job(task, request.scenario, plan, request.seed, crossings, trace)
+
+
+def _task_key(request: Request) -> tuple[Any, ...]:
+    options = json.dumps(dict(request.options or {}), sort_keys=True, default=str)
+    return request.task, options, request.data, request.scenario.training.loss_scale
+
+
+@cache
+def _task(name: str, options: str, data: Path | None, loss_scale: str) -> Task:
+    """Once per process: its data are the same for all runs."""
+    return build_task(name, json.loads(options), data, loss_scale)
+
+
+@cache
+def _crossings(trace: Path | None, section: str | None) -> Crossings | None:
+    return None if trace is None else read_crossings(trace, parse_section(section) if section else None)
+
+
+def states(out: Path, runs: Sequence[Planned]) -> dict[str, State]:
+    return {run.name: _state(out / RUNS / run.name, run.request.scenario.training.duration_s) for run in runs}
+
+
+def _state(folder: Path, duration_s: float) -> State:
+    """As its files tell."""
+    told = run_folder.read_status(folder)
+    share = 1.0 if told.status == "done" else min(told.virtual_s / duration_s, 1.0)
+    return State(told.status, share, told.reason)
+
+
+def run_sweep(
+    sweep: Sweep,
+    out: str | Path,
+    *,
+    runs: Sequence[Planned] | None = None,
+    workers: int = 1,
+    ray: str | None = None,
+    checkpoint_s: float = CHECKPOINT_S,
+    watch: Callable[[Mapping[str, State]], None] = lambda _: None,
+) -> dict[str, State]:
+    """Trains what is not done yet, and says how each run ended; `watch` is told twice a second how far they are.
+
+    `runs` are the sweep's, if they have names already.
+    """
+    out, runs = Path(out), name_runs(sweep) if runs is None else runs
+    if workers < 1 and not (ray is not None and workers == ALL):
+        raise InputError(f"--workers must be >= 1, got {workers}")
+    if not checkpoint_s >= 0:
+        raise InputError(f"--checkpoint must be >= 0 s, got {checkpoint_s:g}")
+    run_folder.make(out / RUNS)
+    with run_folder.locked(out):
+        entries = [Entry(run.name, run.request.task, run.request.study, run.request.label) for run in runs]
+        write_sweep(out, sweep.title, sweep.hopeless, entries)
+        with watching(lambda: watch(states(out, runs))):
+            _run_all(out, runs, workers, ray, checkpoint_s)
+        return states(out, runs)
+
+
+def _run_all(out: Path, runs: Sequence[Planned], workers: int, ray: str | None, checkpoint_s: float) -> None:
+    """A worker that dies takes its pool with it. Whoever was under way then runs alone, to see who it was."""
+    work = _Work({run.name: run.request for run in runs}, out / RUNS, checkpoint_s)
+    came = states(out, runs)
+    left = [name for name in work.requests if came[name].status != "done"]
+    while left:
+        pool = Pool(work, workers, ray)
+        if pool.run(left) is None:
+            return
+        for name in pool.begun:
+            if run_folder.read_status(out / RUNS / name).status not in ("done", "failed"):
+                _run_alone(name, work, ray)
+        left = [name for name in left if name not in pool.begun]
+
+
+def _run_alone(name: str, work: "_Work", ray: str | None) -> None:
+    for _ in range(_DEATHS):
+        died = Pool(work, 1, ray, own_process=True).run([name])
+        if died is None:
+            return
+    reason = str(died).partition("\n")[0]
+    run_folder.write_failure(work.folder / name, f"its worker died {_DEATHS} times: {reason}")
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What workers do."""
+
+    requests: Mapping[str, Request]
+    folder: Path
+    checkpoint_s: float
+
+    def __call__(self, name: str) -> None:
+        """The run from wherever it is to its end. What goes wrong ends in its folder, not in the sweep."""
+        folder = self.folder / name
+        run_folder.make(folder)
+        if not _is_free_soon(folder):
+            return  # somebody else is at it
+        try:
+            job = _job(self.requests[name])
+            if _name(job.describe()) != name:
+                raise InputError("its data or versions are no longer those that the sweep began with")
+            begun = run_folder.read_status(folder).begun
+            if not begun:  # it failed before its first round was
+                (folder / run_folder.RUN).unlink(missing_ok=True)
+            train(job, folder, resume=begun, checkpoint_s=self.checkpoint_s)
+        except Exception as error:
+            run_folder.write_failure(folder, str(error) or repr(error))
+
+
+def _is_free_soon(folder: Path, patience_s: float = 20.0) -> bool:
+    """Whether nobody else trains this run; the worker of a sweep that was killed takes a moment to notice."""
+    ends = time.monotonic() + patience_s
+    while True:
+        try:
+            with run_folder.locked(folder):
+                return True
+        except InputError:
+            if time.monotonic() > ends:
+                return False
+            time.sleep(0.1)

@@ -1,0 +1,176 @@
+"""What a sweep's TOML asks for: blocks of runs, each the product of its lists, in the order in which they matter.
+
+[[runs]]
+tasks = ["beams"]
+scenarios = ["paper"]                  # names or files
+plans = ["mobfl", "5,10"]              # as `mobfl train --plan` has them, and a grid if both of these are given:
+local_steps = [5, 24]
+round_s = [5, 10, 20]
+seeds = [1, 2]
+data = "raymobtime/s010.npz"           # without it, generated data
+options = {targets = "soft"}           # of the task
+set = {"training.duration_s" = 2500}
+vary = {"training.learning_rate" = [0.05, 0.1]}
+study = "steps and rounds"             # what the report shows together, and how it calls these runs
+label = "ordinary rounds"
+"""
+
+import itertools
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError
+
+from mobfl import theory
+from mobfl.errors import InputError
+from mobfl.scenario import Count, Positive, Scenario, Table, load_scenario
+from mobfl.scenario.wording import mistakes
+
+
+@dataclass(frozen=True)
+class Request:
+    """One run that is asked for, in words: nothing is loaded or planned yet."""
+
+    task: str
+    scenario: Scenario
+    plan: str
+    seed: int
+    data: Path | None = None
+    options: Mapping[str, Any] | None = None
+    trace: Path | None = None
+    section: str | None = None
+    study: str = ""
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A sweep's requests in their order, and how many plans of its grids were left out because nobody could upload."""
+
+    title: str
+    requests: tuple[Request, ...]
+    hopeless: int
+
+
+class _Block(Table):
+    tasks: list[str] = Field(min_length=1)
+    scenarios: list[str] = Field(["paper"], min_length=1)
+    plans: list[str] = Field([])
+    local_steps: list[Count] = Field([])
+    round_s: list[Positive] = Field([])
+    seeds: list[int] = Field([0], min_length=1)
+    data: str | None = None
+    options: dict[str, Any] = Field({})
+    trace: str | None = None
+    section: str | None = None
+    set: dict[str, Any] = Field({})
+    vary: dict[str, list[Any]] = Field({})
+    study: str = ""
+    label: str = ""
+
+
+class _File(Table):
+    title: str = ""
+    runs: list[_Block] = Field(min_length=1)
+
+
+def packaged_sweeps() -> dict[str, Traversable]:
+    """The sweeps that come with mobfl, by name."""
+    files = (resources.files("mobfl.experiments") / "packaged").iterdir()
+    return {file.name.removesuffix(".toml"): file for file in sorted(files, key=lambda file: file.name)}
+
+
+def load_sweep(source: str | Path, data: Path | None = None, generated: bool = False) -> Sweep:
+    """The sweep in a TOML file, or the packaged one of that name.
+
+    Data sets that are not there are looked for below `data`; with `generated`, generated data take their place.
+    """
+    packaged = packaged_sweeps()
+    file = packaged.get(str(source)) or Path(source)
+    try:
+        content = tomllib.loads(file.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError:
+        raise InputError(
+            f"sweep {str(source)!r} must be a file or one of {', '.join(packaged)}: no such file"
+        ) from None
+    except OSError as error:
+        raise InputError(f"sweep {str(source)!r} cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:  # what is not UTF-8 or not TOML
+        raise InputError(f"sweep {str(source)!r} must be TOML: {error}") from None
+    return sweep_from_dict(content, str(source), data, generated)
+
+
+def joined(sweeps: Sequence[Sweep]) -> Sweep:
+    """One sweep of all their runs."""
+    title = "; ".join(sweep.title for sweep in sweeps)
+    requests = tuple(request for sweep in sweeps for request in sweep.requests)
+    return Sweep(title, requests, sum(sweep.hopeless for sweep in sweeps))
+
+
+def sweep_from_dict(
+    content: Mapping[str, Any], title: str = "", data: Path | None = None, generated: bool = False
+) -> Sweep:
+    """The sweep with these tables, as TOML has them."""
+    try:
+        wanted = _File.model_validate(dict(content))
+    except ValidationError as error:
+        raise InputError(f"sweep: {line}" for line in mistakes(error, _Block.model_fields, {})) from None
+    requests, hopeless = list[Request](), set[tuple[str, str]]()
+    for block in wanted.runs:
+        _check(block)
+        for request in _requests(block.model_copy(update={"data": None}) if generated else block, data):
+            if not _has_hope(request, block):
+                hopeless.add((request.plan, repr(request.scenario)))
+            elif request not in requests:
+                requests.append(request)
+    if not requests:
+        raise InputError(
+            f"sweep: there must be a plan in which a vehicle can upload in time, got {len(hopeless)} without"
+        )
+    return Sweep(wanted.title or title, tuple(requests), len(hopeless))
+
+
+def _check(block: _Block) -> None:
+    if bool(block.local_steps) != bool(block.round_s):
+        missing = "round_s" if block.local_steps else "local_steps"
+        raise InputError(f"sweep: a grid must have both local_steps and round_s, got no {missing}")
+    if not block.plans and not block.local_steps:
+        raise InputError("sweep: a block of runs must have plans or a grid of local_steps and round_s, got neither")
+    if block.section is not None and block.trace is None:
+        raise InputError(f"sweep: section must come with a trace, got {block.section!r} alone")
+    empty = [key for key, values in block.vary.items() if not values]
+    if empty:
+        raise InputError(f"sweep: vary must give at least one value, got none for {empty[0]}")
+
+
+def _requests(block: _Block, data: Path | None) -> Iterator[Request]:
+    """Seeds vary slowest: after the first one, every plan has been seen."""
+    variations = [dict(zip(block.vary, values, strict=True)) for values in itertools.product(*block.vary.values())]
+    grid = [f"{h},{t!r}" for h, t in itertools.product(block.local_steps, block.round_s)]
+    for seed, task, source, values in itertools.product(block.seeds, block.tasks, block.scenarios, variations):
+        scenario = load_scenario(source).with_values(block.set | values)
+        apart = [source] * (len(block.scenarios) > 1) + [f"{key}={value}" for key, value in values.items()]
+        for plan in (*block.plans, *grid):
+            label = ", ".join([block.label or plan, *apart])
+            files = _found(block.data, data), block.options, _found(block.trace, data), block.section
+            yield Request(task, scenario, plan, seed, *files, block.study or task, label)
+
+
+def _has_hope(request: Request, block: _Block) -> bool:
+    """Of a grid only plans in which a vehicle can upload in time are taken; those that are named are."""
+    if request.plan in block.plans or block.trace is not None:
+        return True
+    h, t = map(float, request.plan.split(","))
+    return bool(theory.expected_uploads(request.scenario, h, t) > 0)
+
+
+def _found(name: str | None, below: Path | None) -> Path | None:
+    """As given, or below the folder of data."""
+    if name is None:
+        return None
+    return Path(name) if Path(name).exists() or below is None else below / name

@@ -1,0 +1,1 @@
+"""Bytes in and out: files that are there as a whole or not at all, JSON, XML, the cache."""

@@ -1,0 +1,133 @@
+"""From a road to a plan: `plan` for one road, `plan_many` for a table, and the paper's own algorithm."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mobfl import theory
+from mobfl.errors import InputError
+from mobfl.planning.exact import STEPS_AT_ONCE, best_of, best_rounds, branch_and_bound
+from mobfl.planning.plans import Plan, Plans, PoissonPlan, TracePlan, no_plan, no_plan_on_trace
+from mobfl.planning.roads import conditions_from
+from mobfl.scenario import Scenario
+from mobfl.theory import Conditions
+
+if TYPE_CHECKING:
+    from mobfl.mobility.crossings import Crossings
+
+Array = NDArray[np.float64]
+Counts = NDArray[np.int64]
+
+_ROADS_AT_ONCE = 2048
+_MOST_STEPS_BY_ALGORITHM_1 = 10_000_000
+
+
+@overload
+def plan(scenario: theory.AnyRoad, crossings: None = None) -> Plan: ...
+@overload
+def plan(scenario: Scenario, crossings: "Crossings") -> TracePlan: ...
+@overload
+def plan(scenario: Scenario, crossings: "Crossings | None") -> Plan: ...
+def plan(scenario: theory.AnyRoad, crossings: "Crossings | None" = None) -> Plan:
+    """The H and T that maximise g on this road; equal values of g go to the smaller H.
+
+    With `training.noise_uploads` above 0, g counts how many uploads a round averages (`theory.round_worth`).
+    With recorded crossings, a `TracePlan` from their own law instead of the scenario's road and traffic.
+    """
+    if crossings is not None:
+        if isinstance(scenario, Conditions):
+            raise TypeError("planning from crossings needs a Scenario, for the share of vehicles that takes part")
+        return _plan_trace(scenario, crossings)
+    road = Conditions.of(scenario)
+    most = int(theory.max_local_steps(road))
+    if most <= STEPS_AT_ONCE:
+        return best_of(road, np.arange(1, most + 1))
+    h, _ = branch_and_bound(road, np.array([most]))
+    return best_of(road, h)
+
+
+def _plan_trace(scenario: Scenario, crossings: "Crossings") -> TracePlan:
+    from mobfl.planning.trace import Trace, best_on_trace
+
+    road, share = Conditions.of(scenario), scenario.traffic.participation
+    refuse_noise(road, "a plan from crossings")
+    trace = Trace(crossings, share)
+    as_poisson = replace(
+        road, arrivals_per_s=share * crossings.arrivals_per_s, length_m=float(crossings.dwell_s.mean()),
+        speed_mps=1.0, speed_sd_mps=0.0,
+    )  # fmt: skip
+    theorem, beside, known = plan(as_poisson), None, None
+    if theorem.reason is None:
+        h, t, promised = theorem.numbers
+    if theorem.reason is None and t <= trace.longest_round_s:
+        known = trace.promise(road, h, t)
+        beside = PoissonPlan(h, t, promised, known.numbers[2])
+    best = best_on_trace(trace, road, known)
+    if best is None:
+        return no_plan_on_trace(road, min(float(crossings.dwell_s.max()), trace.longest_round_s))
+    return TracePlan(**best.to_dict(), poisson_plan=beside)
+
+
+def plan_many(table: Any) -> Plans:
+    """A plan for every row of a table with columns under the TOML's names (see `conditions_from`)."""
+    roads = conditions_from(table)
+    rows = len(roads.length_m)
+    h, numbers = np.zeros(rows, np.int64), np.full((4, rows), np.nan)
+    for part in _alike(roads):
+        road = roads.take(part)
+        h[part], t = branch_and_bound(road, theory.max_local_steps(road))
+        ok = h[part] > 0
+        uploads, valid, objective = theory.promise(road.take(ok), h[part][ok], t[ok])
+        numbers[:, part[ok]] = t[ok], objective, uploads, valid
+    t, objective, uploads, valid = numbers
+    return Plans(h, t, objective, uploads, valid, roads)
+
+
+def _alike(roads: Conditions) -> Iterator[Counts]:
+    """The rows in portions of one kind: `Conditions` must agree on these three."""
+    kinds = 4 * roads.averages + 2 * roads.spreads + roads.jitters
+    for kind in np.unique(kinds):
+        rows = np.flatnonzero(kinds == kind)
+        yield from np.array_split(rows, -(-len(rows) // _ROADS_AT_ONCE))
+
+
+def best_round_s(scenario: theory.AnyRoad, local_steps: ArrayLike) -> Array:
+    """The T that maximises g(H, ·), for an H that fits the road."""
+    road, h = Conditions.of(scenario), np.asarray(local_steps)
+    if not np.all(theory.fits(road, h)):
+        raise InputError(f"local_steps must fit the road, got {h[~theory.fits(road, h)].flat[0]}")
+    return best_rounds(road, h)[0]
+
+
+def algorithm_1(scenario: theory.AnyRoad, gamma: float = 1e-6) -> Plan:
+    """The paper's Algorithm 1, for all h side by side: bisect ∂g/∂T to width γ, then take the best h.
+
+    Two lines differ from the listing. Line 3 means T_min(h), not T_min(H); and an h with T_min(h) = T0,
+    which the paper's H_max admits, never uploads, so `max_local_steps` leaves it out.
+    """
+    road = Conditions.of(scenario)
+    refuse_noise(road, "Algorithm 1")
+    most = int(theory.max_local_steps(road))
+    if not gamma > 0 or most > _MOST_STEPS_BY_ALGORITHM_1:
+        raise InputError(f"gamma must be > 0 and H_max <= {_MOST_STEPS_BY_ALGORITHM_1:g}, got {gamma:g} and {most}")
+    h = np.arange(1, most + 1)
+    if not len(h):
+        return no_plan(road)
+    low, high = theory.min_delay_s(road, h), theory.max_round_s(road, h)
+    t = (low + high) / 2
+    # A width of γ may lie below the resolution of a very long T: then neighbouring doubles are enough.
+    while np.any(wide := (high - low > gamma) & (low < t) & (t < high)):
+        rising = theory.objective_slope(road, h, t) > 0
+        low, high = np.where(wide & rising, t, low), np.where(wide & ~rising, t, high)
+        t = (low + high) / 2
+    best = int(np.argmax(theory.objective(road, h, t)))
+    return Plan.at(road, int(h[best]), float(t[best]))
+
+
+def refuse_noise(road: Conditions, what: str) -> None:
+    """Raises where more uploads would make a round worth more, which `what` does not know."""
+    if road.noise is not None:
+        raise InputError(f"training.noise_uploads must be 0 for {what}, which maximises g, got {road.noise}")

@@ -1,0 +1,145 @@
+"""The best H and T on recorded crossings, whatever law they follow.
+
+Behind a signal vehicles come in platoons: the mean of the uploads is as the identity says, but more rounds stay empty
+than e^−Λ. The exact chance of an empty round is an average over when rounds begin,
+P0(H, T) = E_φ ∏ (1 − F_S(overlap of the vehicle with the round)), and g = (H/T)·(1 − P0).
+"""
+
+import heapq
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from mobfl import theory
+from mobfl.errors import InputError
+from mobfl.mobility.crossings import Crossings
+from mobfl.planning.plans import Plan
+from mobfl.theory import Conditions
+
+Array = NDArray[np.float64]
+
+# Instants at which a round is imagined to begin: eight per round, spread over the trace, within these limits.
+_STARTS_PER_ROUND, _FEWEST_STARTS, _MOST_STARTS = 8, 512, 4096
+_FEWEST_ROUNDS = 10  # a T of which the trace holds fewer could not be judged
+_GRID = 48  # g(H, ·) may have several peaks here, so T is first searched on a grid
+_GAP = 1e-3  # a share of g that is not worth searching for
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Crossings as the search needs them, with the share of vehicles that takes part."""
+
+    crossings: Crossings
+    participation: float
+
+    @property
+    def longest_round_s(self) -> float:
+        start, end = self.crossings.observed_s
+        return (end - start) / _FEWEST_ROUNDS
+
+    def promise(self, road: Conditions, local_steps: int, round_s: float) -> Plan:
+        """What this H and T give on the recorded road, averaged over when the rounds begin."""
+        empty, uploads = _empty_and_uploads(
+            self._starts(round_s), round_s, self.crossings.enter_s, self.crossings.leave_s,
+            float(theory.min_delay_s(road, local_steps)), float(road.extra_step_s * local_steps) * bool(road.jitters),
+            self.participation,
+        )  # fmt: skip
+        valid = 1.0 - empty
+        return Plan("ok", local_steps, round_s, local_steps / round_s * valid, uploads, valid)
+
+    def _starts(self, round_s: float) -> Array:
+        start, end = self.crossings.observed_s
+        if round_s > end - start:
+            raise InputError(f"the trace must last at least one round of {round_s:g} s, got {end - start:g} s")
+        wanted = int(_STARTS_PER_ROUND * (end - start) / round_s)
+        starts = min(max(wanted, _FEWEST_STARTS), _MOST_STARTS)
+        # One at random in each of as many equal parts: even spacing might keep step with a signal.
+        shares = (np.arange(starts) + np.random.default_rng(0).random(starts)) / starts
+        return start + shares * (end - round_s - start)
+
+
+def best_on_trace(trace: Trace, road: Conditions, known: Plan | None) -> Plan | None:
+    """The plan with the greatest g on the trace, None if no vehicle can ever upload; `known` is a good guess.
+
+    Branch and bound over H, best bound first: as under Theorem 1, max_T g(H, T)/H never rises with H. A T with H/T
+    below a third of a g that is known cannot win, and is not tried: what it might give stands in the bound instead.
+    """
+    most = _most_steps(trace, road)
+    if most < 1:
+        return None
+    floor = _g(known) / 3 if known else 0.0
+    tried = best_round_on_trace(trace, road, 1, floor)
+    best = max(known or tried, tried, key=_g)
+    first_bound = max(_g(tried), floor)
+    ranges = [(-most * first_bound, 1, most, first_bound)]  # minus the bound, first H, last H, the first's best g
+    while ranges and -ranges[0][0] > _g(best) * (1 + _GAP):
+        _, first, last, g = heapq.heappop(ranges)
+        middle = max(first + 1, round((first * last) ** 0.5))
+        tried = best_round_on_trace(trace, road, middle, floor)
+        best = max(best, tried, key=_g)
+        for a, b, value in ((first, middle - 1, g), (middle, last, max(_g(tried), floor))):
+            if b > a:
+                heapq.heappush(ranges, (-value * b / a, a, b, value))
+    return best if _g(best) > 0 else None
+
+
+def _g(plan: Plan) -> float:
+    return plan.numbers[2]
+
+
+def _most_steps(trace: Trace, road: Conditions) -> int:
+    """The most local steps for which some stay and some round are long enough."""
+    longest_s = min(float(trace.crossings.dwell_s.max()), trace.longest_round_s)
+    most = (longest_s - road.transfer_s) / road.min_step_s
+    return max(0, int(np.ceil(most)) - 1 if road.jitters else int(most))
+
+
+def best_round_on_trace(trace: Trace, road: Conditions, local_steps: int, floor: float = 0.0) -> Plan:
+    """The best T for this H: on a grid first, then between the neighbours of the best grid point.
+
+    T is not tried where H/T is below `floor`.
+    """
+    from scipy.optimize import minimize_scalar
+
+    least_s = float(theory.min_delay_s(road, local_steps))
+    longest_s = min(trace.longest_round_s, max(local_steps / floor, 1.1 * least_s) if floor else np.inf)
+    grid = np.append(least_s, least_s + np.geomspace(1e-3, 1.0, _GRID) * (longest_s - least_s))
+    plans = [trace.promise(road, local_steps, float(t)) for t in grid]
+    top = int(np.argmax([_g(plan) for plan in plans]))
+    bounds = (grid[max(top - 1, 0)], grid[min(top + 1, len(grid) - 1)])
+    found = minimize_scalar(
+        lambda t: -_g(trace.promise(road, local_steps, float(t))),
+        bounds=bounds, method="bounded", options={"xatol": 1e-4 * bounds[0]},
+    )  # fmt: skip
+    return max(plans[top], trace.promise(road, local_steps, float(found.x)), key=_g)
+
+
+@njit(cache=True)
+def _empty_and_uploads(starts, t, enter, leave, least_s, scale_s, share):
+    """The chance of no upload and the mean number of uploads, averaged over rounds that begin at `starts`."""
+    empty = uploads = 0.0
+    active = np.empty(len(enter), np.int64)  # who may still be there; those gone are dropped on the way
+    count = coming = 0
+    for k in range(len(starts)):
+        start, end = starts[k], starts[k] + t
+        while coming < len(enter) and enter[coming] < end:
+            active[count] = coming
+            count += 1
+            coming += 1
+        log_empty = 0.0
+        stay = 0
+        for j in range(count):
+            i = active[j]
+            active[stay] = i
+            stay += leave[i] > start
+            spare = min(leave[i], end) - max(enter[i], start) - least_s
+            if spare > 0.0 or (spare == 0.0 and scale_s == 0.0):
+                success = share * (1.0 if scale_s == 0.0 else -math.expm1(-spare / scale_s))
+                uploads += success
+                log_empty += math.log1p(-success) if success < 1.0 else -np.inf
+        count = stay
+        empty += math.exp(log_empty)
+    return empty / len(starts), uploads / len(starts)

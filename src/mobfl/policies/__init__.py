@@ -1,0 +1,1 @@
+"""H and T of the next rounds, knowing what was seen before."""

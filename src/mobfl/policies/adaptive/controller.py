@@ -1,0 +1,113 @@
+"""The controller: estimates the road from what a base station sees, and changes H and T when that pays."""
+
+import math
+from dataclasses import asdict, dataclass
+
+from mobfl import theory
+from mobfl.errors import InputError
+from mobfl.planning.planner import best_round_s, plan
+from mobfl.policies.adaptive.arrivals import ArrivalRate
+from mobfl.policies.adaptive.bunching import Bunching
+from mobfl.policies.adaptive.delays import DelayEstimate, Delays
+from mobfl.policies.adaptive.observed import Observed
+from mobfl.policies.adaptive.stays import Stays
+from mobfl.rounds.estimates import Estimate
+from mobfl.rounds.rules import Order
+from mobfl.scenario import Scenario
+from mobfl.theory import Conditions
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How quickly the controller forgets, and how readily it changes."""
+
+    memory_s: float = 600.0  # the time constant of forgetting
+    worth: float = 0.03  # the gain in g that a change must promise
+    evidence: float = 10.0  # vehicles that came since the last look at the plan, or should have come
+    factor: float = 2.0  # by which H and T change at most at a time
+    every_s: float = 60.0  # how often it is told what was seen, at least a round
+    prior: float = 3.0  # vehicles that the scenario's values count as
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            least, may_be_least = 1 if name == "factor" else 0, name in ("worth", "evidence")
+            if not (least < value < math.inf or (may_be_least and value == least)):
+                sign = ">=" if may_be_least else ">"
+                raise InputError(f"adaptive's {name} must be {sign} {least}, got {value:g}")
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """The estimates, each with its 95 % interval, and how bunched arrivals are."""
+
+    arrivals_per_s: Estimate
+    stay_s: Estimate
+    delay: DelayEstimate
+    variance_to_mean: float
+
+
+class Controller:
+    """Starts with the plan for the scenario, which is its prior; then it is told what was seen and gives orders."""
+
+    def __init__(self, prior: Scenario, settings: Settings) -> None:
+        road, compute = Conditions.of(prior), prior.compute
+        start = plan(prior)
+        if start.reason is not None:
+            raise InputError(f"an adaptive plan must start from a feasible one: {start.reason}")
+        self._settings, self._noise = settings, prior.training.noise_uploads
+        self._rate = ArrivalRate(road.arrivals_per_s, settings.prior, settings.memory_s)
+        self._stays = Stays(road.dwell, settings.prior, settings.memory_s)
+        delay = (road.transfer_s, compute.min_step_s, compute.extra_step_s)
+        self._delays = Delays(delay, settings.prior, settings.memory_s)
+        self._bunching = Bunching(2 * settings.memory_s)
+        self._h, self._t = start.numbers[:2]
+        self._evidence = 0.0
+        self.changes = 0
+
+    def order(self) -> Order:
+        """The present H and T, for as many rounds as it takes until the next look."""
+        return Order(self._h, self._t, max(1, round(self._settings.every_s / self._t)))
+
+    def observe(self, seen: Observed) -> None:
+        """Takes in what was seen, and changes H and T if that is worth it."""
+        for part in (self._rate, self._stays, self._delays, self._bunching):
+            part.add(seen)
+        expected = self._rate.value * (seen.end_s - seen.start_s)
+        self._evidence += max(float(len(seen.arrived_s)), expected)  # who stays away is evidence too
+        if self._evidence >= self._settings.evidence:
+            self._evidence = 0.0
+            self._reconsider(self._estimated())
+
+    def knowledge(self) -> Knowledge:
+        return Knowledge(
+            self._rate.estimate(), self._stays.estimate(), self._delays.estimate(), self._bunching.variance_to_mean
+        )
+
+    def _estimated(self) -> Conditions:
+        """The road if arrivals were Poisson and all stayed as long as they do on average.
+
+        Neither spread stays nor a signal move the best H and T by much: behind a signal g promises too much, but the
+        plan that it leads to is nearly the best there too (measured in docs/guides/adaptive.md).
+        """
+        stay_s = self._stays.mean_s()
+        return Conditions(self._rate.value, stay_s, 1.0, 0.0, *self._delays.values(), self._noise)
+
+    def _reconsider(self, road: Conditions) -> None:
+        best = plan(road)
+        if best.reason is not None:
+            return  # nothing fits into such stays: better to keep what once did
+        h, t = self._bounded(road, *best.numbers[:2])
+        now, then = theory.objective(road, [self._h, h], [self._t, t])
+        # Where the present plan promises nothing any step towards the best one is worth it.
+        if (h, t) != (self._h, self._t) and (then > (1 + self._settings.worth) * now or now == 0):
+            self._h, self._t = h, t
+            self.changes += 1
+
+    def _bounded(self, road: Conditions, h: int, t: float) -> tuple[int, float]:
+        """As near to this H and T as one change may come; an H that is cut short gets a T of its own."""
+        factor = self._settings.factor
+        bounded = min(max(h, math.ceil(self._h / factor)), max(math.floor(self._h * factor), self._h + 1))
+        if bounded != h:
+            fits = bool(theory.fits(road, bounded))
+            t = float(best_round_s(road, bounded) if fits else theory.min_delay_s(road, bounded))
+        return bounded, min(max(t, self._t / factor), self._t * factor)

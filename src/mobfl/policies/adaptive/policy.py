@@ -1,0 +1,25 @@
+"""The controller as a policy of simulated rounds."""
+
+from mobfl.policies.adaptive.controller import Controller, Settings
+from mobfl.policies.adaptive.watching import Watcher
+from mobfl.rounds.rules import Order, Rounds
+from mobfl.scenario import Link, Scenario
+
+
+class AdaptivePolicy:
+    """H and T that follow the traffic. Asked for a first order it begins anew, so that runs repeat and resume."""
+
+    def __init__(self, prior: Scenario, link: Link, settings: Settings | None = None) -> None:
+        self._prior, self._settings = prior, settings or Settings()
+        self._transfer_s = link.download_s + link.upload_s  # which only shows in how long replies take
+        self._begin()
+
+    def _begin(self) -> None:
+        self.controller, self._watcher = Controller(self._prior, self._settings), Watcher(self._transfer_s)
+
+    def next_order(self, seen: Rounds | None) -> Order:
+        if seen is None:
+            self._begin()
+        else:
+            self.controller.observe(self._watcher.see(seen))
+        return self.controller.order()

@@ -1,0 +1,254 @@
+"""A sweep as one page that opens anywhere: plan, agreement with the theory, figures, tables, settings and data.
+
+The figures are in the page itself and, as PNG, PDF and SVG, in a folder beside it.
+"""
+
+import base64
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mobfl import figures
+from mobfl.errors import InputError, MissingExtraError
+from mobfl.experiments.analysis import spearman_over_time
+from mobfl.experiments.studies import Study, differing, sources, uploads_of
+from mobfl.files.atomic import replaced
+from mobfl.planning.planner import plan as best_plan
+from mobfl.rounds.estimates import Estimate
+from mobfl.rounds.simulation import simulate
+from mobfl.scenario import FIELDS, Scenario
+
+PAGE, FIGURES = "report.html", "figures"
+_FORMATS = (".pdf", ".svg", ".png")  # the last one is what the page shows
+_SIMULATED_ROUNDS = 20_000
+_TIMES = 25  # at which the correlation is looked at
+_MOST_CURVES = 8
+
+Part = dict[str, Any]
+
+
+@dataclass
+class _Section:
+    id: str
+    title: str
+    parts: list[Part] = field(default_factory=list)
+
+    def text(self, text: str, style: str = "") -> None:
+        self.parts.append({"kind": "text", "text": text, "style": style})
+
+    def heading(self, text: str) -> None:
+        self.parts.append({"kind": "heading", "text": text})
+
+    def table(self, label: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        self.parts.append({"kind": "table", "label": label, "header": header, "rows": rows})
+
+
+@dataclass(frozen=True)
+class _Drawing:
+    """Draws into the folder of figures, and shows the result in a section."""
+
+    folder: Path
+    progress: Callable[[str], None]
+
+    def show(self, section: _Section, name: str, caption: str, draw: Callable[[Path], None]) -> None:
+        self.progress(f"drawing {name}")
+        files = [self.folder / f"{name}{suffix}" for suffix in _FORMATS]
+        for file in files:
+            draw(file)
+        image = base64.b64encode(files[-1].read_bytes()).decode("ascii")
+        section.parts.append({"kind": "figure", "caption": caption, "image": f"data:image/png;base64,{image}"})
+
+
+def write_report(
+    studies: Sequence[Study], out: Path, title: str, command: str, progress: Callable[[str], None] = lambda _: None
+) -> Path:
+    """Draws all figures and writes the page; of a sweep that is not finished, what there is."""
+    if not studies:
+        raise InputError(f"{out} must hold at least one finished run, got none")
+    try:
+        import jinja2
+    except ImportError:
+        raise MissingExtraError("a report", "experiments") from None
+    (out / FIGURES).mkdir(parents=True, exist_ok=True)
+    drawing = _Drawing(out / FIGURES, progress)
+    sections = [_plan(studies[0].scenario, drawing), _agreement(studies, drawing)]
+    sections += [_study(study, f"study-{number}", drawing) for number, study in enumerate(studies, start=1)]
+    sections += [*_proxy_over_time(studies, drawing), _settings(studies, command)]
+    template = (resources.files("mobfl.reports") / "page.html.jinja").read_text(encoding="utf-8")
+    waiting = sum(study.waiting for study in studies)
+    subtitle = f"{sum(len(study.runs) for study in studies)} finished runs in {len(studies)} studies"
+    subtitle += f"; {waiting} more are not finished" if waiting else ""
+    page = jinja2.Environment(autoescape=True).from_string(template)
+    text = page.render(title=title, subtitle=subtitle, sections=sections)
+    with replaced(out / PAGE) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    return out / PAGE
+
+
+def _plan(scenario: Scenario, drawing: _Drawing) -> _Section:
+    section, plan = _Section("plan", "Plan"), best_plan(scenario)
+    if plan.reason is not None:
+        section.text(f"No plan is possible on this road: {plan.reason}.", "note")
+        return section
+    h, t, g = plan.numbers
+    section.text(
+        f"MOB-FL chooses H = {h} local steps and rounds of T = {t:.4f} s: g = {g:.4f} valid local steps per second,"
+        f" {plan.expected_uploads:.3f} uploads per round, {plan.valid_round_prob:.1%} of the rounds with an upload."
+    )
+    drawing.show(section, "plan", "g for several H, and over H and T.", partial(figures.draw_plan, scenario, plan))
+    return section
+
+
+def _agreement(studies: Sequence[Study], drawing: _Drawing) -> _Section:
+    section, scenario = _Section("agreement", "Simulation and theory"), studies[0].scenario
+    plan = best_plan(scenario)
+    if plan.reason is None:
+        h, t, _ = plan.numbers
+        drawing.progress(f"simulating {_SIMULATED_ROUNDS} rounds")
+        came = simulate(scenario, h, t, _SIMULATED_ROUNDS)
+        section.text(
+            f"{came.rounds} simulated rounds of the plan: {_interval(came.mean_uploads)} uploads per round where"
+            f" Theorem 1 says {came.expected_uploads:.4f}; {_interval(came.empty_prob)} of the rounds empty where"
+            f" it says {came.expected_empty_prob:.4f} (95 % intervals)."
+        )
+    rows = uploads_of([each for study in studies for each in study.runs])
+    if rows:
+        caption = "Uploads per round in the runs below, with 95 % intervals, against Theorem 1."
+        drawing.show(section, "uploads", caption, partial(figures.draw_uploads, [row[1:] for row in rows]))
+        table = [(name, f"{expected:.4f}", _interval(measured)) for name, expected, measured in rows]
+        section.table("uploads per round", ("plan", "Theorem 1", "measured (95 %)"), table)
+    return section
+
+
+def _study(study: Study, name: str, drawing: _Drawing) -> _Section:
+    section = _Section(name, study.title[:1].upper() + study.title[1:])
+    training = study.scenario.training
+    section.text(
+        f"Task {study.task}, T_A = {training.duration_s:g} s of virtual time, loss scale “{training.loss_scale}”,"
+        f" learning rate {training.learning_rate:g}; {len(study.runs)} runs, {study.waiting} not finished."
+    )
+    if different := differing(study):
+        section.text(f"The runs differ in {', '.join(different)}: the first one's are above and in the settings.")
+    for failure in study.failures:
+        section.text(f"Failed: {failure}", "note")
+    if study.is_grid:
+        _grid(section, study, name, drawing)
+    _curves(section, study, name, drawing)
+    if not study.is_grid:
+        _times(section, study, name, drawing)
+    _runs(section, study)
+    return section
+
+
+def _grid(section: _Section, study: Study, name: str, drawing: _Drawing) -> None:
+    points, scenario, kpi = study.points, study.scenario, study.kpi
+    section.heading("Is g a good proxy?")
+    draw = partial(figures.draw_fig2, points, scenario)
+    drawing.show(
+        section,
+        f"{name}-fig2",
+        "−L_min(T_A) with its fitted surface and the runs, beside g (the paper's Fig. 2).",
+        draw,
+    )
+    draw = partial(figures.draw_fig3, points, scenario, kpi)
+    drawing.show(section, f"{name}-fig3", f"{kpi} over T for several H, g(H, ·) behind (the paper's Fig. 3).", draw)
+    draw = partial(figures.draw_proxy, points, kpi)
+    drawing.show(section, f"{name}-proxy", "What every plan reached against its g.", draw)
+    rows = [(column, _interval(value, 2)) for column, value in study.correlations().items()]
+    section.table("correlation", ("reached, more is better", "Spearman's ρ with g (95 % bootstrap over plans)"), rows)
+    section.heading("Regret of MOB-FL's plan")
+    lost = list[tuple[str, ...]]()
+    for column, came in study.regrets().items():
+        beyond = {True: "yes", False: "no", None: "not known, one seed"}[came.exceeds_spread]
+        best, chosen = (f"H = {each.local_steps}, T = {each.round_s:.4g} s" for each in (came.best, came.chosen))
+        values = (
+            f"{came.chosen.mean:.5g}",
+            best,
+            f"{came.best.mean:.5g}",
+            f"{came.difference:.3g} ({came.relative:.1%})",
+        )
+        lost.append((column, chosen, *values, f"{came.rank} of {came.plans}", beyond))
+    header = ("", "greatest g", "reached", "best plan", "reached", "regret", "rank", "more than seeds differ")
+    section.table("regret", header, lost)
+
+
+def _curves(section: _Section, study: Study, name: str, drawing: _Drawing) -> None:
+    groups = study.groups if len(study.groups) <= _MOST_CURVES else _telling_groups(study)
+    for column, caption in (("loss", "The least validation loss so far"), (study.kpi, study.kpi)):
+        draw = partial(figures.draw_curves, groups, column)
+        drawing.show(section, f"{name}-{column}", f"{caption} over virtual time; mean over seeds.", draw)
+
+
+def _telling_groups(study: Study) -> dict[str, Any]:
+    """A few of many, evenly: of a grid from the greatest g to the least, otherwise in the order of the sweep."""
+    order = [point.name for point in sorted(study.points, key=lambda point: -point.objective)] if study.is_grid else []
+    labels = list(dict.fromkeys(order)) or list(study.groups)
+    chosen = np.linspace(0, len(labels) - 1, _MOST_CURVES).round().astype(int)
+    return {labels[i]: study.groups[labels[i]] for i in chosen}
+
+
+def _times(section: _Section, study: Study, name: str, drawing: _Drawing) -> None:
+    target = study.target()
+    times = study.times_to(target)
+    label = f"loss {target:.4g}"
+    draw = partial(figures.draw_times_to_target, times, label)
+    caption = (
+        f"Virtual seconds until the validation loss was {target:.4g}, which the first of them reached in half the time."
+    )
+    drawing.show(section, f"{name}-times", caption, draw)
+
+
+def _runs(section: _Section, study: Study) -> None:
+    section.heading("Runs")
+    rows = list[tuple[str, ...]]()
+    for each in study.runs:
+        told, history = each.run.description, each.history
+        g = each.run.objective
+        uploads = int(history.columns["uploads"].sum())
+        reached = (f"{history.min_loss():.5g}", f"{history.best(study.kpi):.4f}", f"{history.final(study.kpi):.4f}")
+        where = (f"{told['seed']}", "–" if g is None else f"{g:.4f}", f"{len(history)}", f"{uploads}")
+        rows.append((each.label, *where, *reached, told["data"].get("data") or "generated", each.run.name))
+    header = ("", "seed", "g", "rounds", "uploads", "L_min", f"best {study.kpi}", f"last {study.kpi}", "data", "folder")
+    section.table("runs", header, rows)
+
+
+def _proxy_over_time(studies: Sequence[Study], drawing: _Drawing) -> list[_Section]:
+    grids = [study for study in studies if study.is_grid]
+    if not grids:
+        return []
+    section, series = _Section("over-time", "Where g holds and where it misleads"), {}
+    for study in grids:
+        times = np.linspace(0, study.scenario.training.duration_s, _TIMES + 1)[1:]
+        series[study.title] = (times, spearman_over_time(times, study.points))
+    section.text(
+        "g counts valid local steps per second. It foretells who is ahead while learning is limited by steps; it does"
+        " not know that averaging more uploads reduces noise, or that training saturates."
+    )
+    caption = "Spearman's ρ of g with −L_min(t) over the plans of a grid, as virtual time goes on."
+    drawing.show(section, "proxy-over-time", caption, partial(figures.draw_proxy_over_time, series))
+    return [section]
+
+
+def _settings(studies: Sequence[Study], command: str) -> _Section:
+    section, first = _Section("settings", "Settings, data and versions"), studies[0].runs[0].run.description
+    section.text(f"Made by: {command}")
+    rows = [(key, *(str(study.scenario.value(key)) for study in studies)) for key in FIELDS]
+    section.table("settings", ("key", *(study.title for study in studies)), rows)
+    section.heading("Data")
+    for source in sources(studies):
+        section.text("; ".join(f"{key} {value}" for key, value in source.items()), "soft")
+    section.heading("Versions")
+    section.text(", ".join(f"{name} {version}" for name, version in first["versions"].items()), "soft")
+    return section
+
+
+def _interval(estimate: Estimate, digits: int = 4) -> str:
+    if math.isnan(estimate.value):
+        return "not defined"
+    return f"{estimate.value:.{digits}f} [{estimate.low:.{digits}f}, {estimate.high:.{digits}f}]"

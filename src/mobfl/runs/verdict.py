@@ -1,0 +1,53 @@
+"""What is to be said of a run that went wrong, each with the likely reason."""
+
+import numpy as np
+
+from mobfl.runs.history import History
+
+
+def verdict(history: History) -> list[str]:
+    """Sentences that a person should read before using the model; none if it has learnt something."""
+    if not len(history):
+        return []
+    for sentence in (_diverged(history), _without_uploads(history), _no_better(history)):
+        if sentence is not None:
+            return [sentence]
+    return []
+
+
+def _diverged(history: History) -> str | None:
+    broken = ~np.isfinite(history.columns["loss"])
+    if not broken[-1]:
+        return None
+    first = int(history.columns["round"][np.argmax(np.logical_and.accumulate(broken[::-1])[::-1])])
+    return (
+        f"The model has diverged: from round {first} on its loss is not finite. The steps were too long for it:"
+        " lower training.learning_rate, or take the best model, which is from before."
+    )
+
+
+def _without_uploads(history: History) -> str | None:
+    uploads, rejected = (int(history.columns[name].sum()) for name in ("uploads", "rejected"))
+    if uploads > rejected:
+        return None
+    if not uploads:
+        return (
+            "Nothing was learnt: no vehicle uploaded in time. Train for longer (training.duration_s), or choose a plan"
+            " with fewer local steps or longer rounds."
+        )
+    return (
+        f"Nothing was learnt: all {uploads} uploads were rejected (run.json says why). If they were not finite, lower"
+        " training.learning_rate."
+    )
+
+
+def _no_better(history: History) -> str | None:
+    better = history.min_loss() < history.initial["loss"]
+    if better:
+        return None
+    steps = int((history.columns["local_steps"] * (history.columns["uploads"] > 0)).sum())
+    return (
+        f"The model is no better than it was at the start: its loss never fell below {history.initial['loss']:.4g}."
+        f" {steps} local steps may be too few: train for longer (training.duration_s); or the steps have the wrong"
+        " length: change training.learning_rate."
+    )

@@ -1,0 +1,41 @@
+"""What a person writes: a road as checked tables, with TOML in and out."""
+
+from mobfl.scenario.tables import (
+    FIELDS,
+    LEAST_SPEED,
+    LINK_BYTES,
+    MOST,
+    MOST_STEPS,
+    Compute,
+    Count,
+    Link,
+    Positive,
+    Scenario,
+    Table,
+    Training,
+    load_scenario,
+    most_steps,
+    packaged_scenarios,
+    parse_setting,
+    transfer_s,
+)
+
+__all__ = [
+    "FIELDS",
+    "LEAST_SPEED",
+    "LINK_BYTES",
+    "MOST",
+    "MOST_STEPS",
+    "Compute",
+    "Count",
+    "Link",
+    "Positive",
+    "Scenario",
+    "Table",
+    "Training",
+    "load_scenario",
+    "most_steps",
+    "packaged_scenarios",
+    "parse_setting",
+    "transfer_s",
+]

@@ -1,0 +1,182 @@
+"""`mobfl deploy` where nothing needs to be started: its input, who is let on the road, the trainer, the table."""
+
+import io
+import socket
+import threading
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from rich.console import Console
+
+from deployed_road import deployment
+from mobfl import Crossings, InputError, Scenario
+from mobfl.cli.deployment import deploy
+from mobfl.cli.tables import deployment_table
+from mobfl.deploy.events import EventLog
+from mobfl.deploy.flower_app import write_app
+from mobfl.deploy.local.board import Board, EventTail
+from mobfl.deploy.local.fleet import Visit, visits_of
+from mobfl.deploy.settings import Deployment
+from mobfl.deploy.vehicle.trainer import Trainer, TrainerServer
+from mobfl.deploy.vehicle.trainer_link import TrainerError, ask_trainer
+from mobfl.runs.loop import training_site
+
+SMALL = Scenario.from_dict({"training": {"samples_per_vehicle": [20, 40], "batch_size": 8, "duration_s": 60.0}})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ((), "mobfl deploy must be given either --local or --app FOLDER"),
+        (("--local", "--app", "x"), "mobfl deploy must be given either --local or --app FOLDER"),
+        (("--app", "x", "--trace", "t.csv"), "--trace goes with --local, got --app"),
+        (("--local", "--vehicles", "0"), "--vehicles must be >= 1, got 0"),
+        (("--local", "--workers", "0"), "--workers must be >= 1, got 0"),
+        (("--local", "--scale", "0"), "--scale must be 0.1 to 1000 wall-clock seconds per second, got 0"),
+        (("--local", "--plan", "fedasync"), "--plan must have rounds of a length T to be deployed, got 'fedasync'"),
+        (("--local", "--resume"), "must hold a run to resume, got none"),
+        (("--local", "--set", "road.length_m=-1"), "road.length_m must be > 0, got -1"),
+    ],
+)
+def test_wrong_input_gets_a_sentence(tmp_path: Path, arguments: tuple[str, ...], line: str) -> None:
+    with pytest.raises(InputError, match=line.replace("(", r"\(")):
+        CliRunner().invoke(deploy, [*arguments, "--out", str(tmp_path / "run")], catch_exceptions=False)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_road_without_a_plan_is_status_3(tmp_path: Path) -> None:
+    given = ["--local", "--set", "road.length_m=40", "--out", str(tmp_path / "run")]
+    done = CliRunner().invoke(deploy, given)
+    assert done.exit_code == 3
+    assert "No plan is possible: the vehicles leave after 2.0 s" in done.stderr
+
+
+def test_the_app_folder_holds_the_whole_deployment(tmp_path: Path) -> None:
+    given = ["--app", str(tmp_path / "app"), "highway", "--plan", "adaptive", "--out", str(tmp_path / "run")]
+    done = CliRunner().invoke(deploy, [*given, "--set", "training.momentum=0.5"], catch_exceptions=False)
+    assert done.exit_code == 0
+    project = tomllib.loads((tmp_path / "app" / "pyproject.toml").read_text())
+    components = project["tool"]["flwr"]["app"]["components"]
+    assert components == {
+        "serverapp": "mobfl.deploy.station.server_app:app",
+        "clientapp": "mobfl.deploy.vehicle.client_app:app",
+    }
+    told = Deployment.of_app(tmp_path / "app")
+    assert (told.plan, told.road.training.momentum, told.impose) == ("adaptive", 0.5, False)
+    with pytest.raises(InputError, match="must be a new or empty folder"):
+        write_app(tmp_path / "app", told)
+    with pytest.raises(InputError, match="must be a folder that mobfl deploy --app wrote"):
+        Deployment.of_app(tmp_path)
+
+
+def test_the_vehicles_app_loads_nothing_heavy() -> None:
+    from test_shape import loaded_by
+
+    assert not loaded_by("import mobfl.deploy.vehicle.client_app") & {
+        "torch",
+        "numba",
+        "scipy",
+        "pyarrow",
+        "matplotlib",
+    }
+
+
+# ---- who is let on the road ----------------------------------------------------------------------------------------
+
+
+def test_no_more_vehicles_than_the_machine_holds() -> None:
+    enter = np.array([0.0, 1.0, 2.0, 3.0, 11.0, 40.0])
+    crossings = Crossings(np.arange(6), enter, enter + 10.0)
+    visits, left_out = visits_of(training_site(SMALL, 0, crossings), most=2)
+    # The first leaves as training begins, the last enters as it ends.
+    assert [(visit.name, visit.enter_s) for visit in visits] == [("1", 1.0), ("2", 2.0), ("4", 11.0)]
+    assert left_out == 1
+
+
+def test_every_visit_has_a_name_that_files_can_bear() -> None:
+    names, enter = np.array(["first", 'b/../"x', "a", "a", "last"]), np.array([0.0, 5.0, 8.0, 30.0, 50.0])
+    visits, _ = visits_of(training_site(SMALL, 0, Crossings(names, enter, enter + 10.0)), most=9)
+    assert [visit.name for visit in visits] == ["b_____x", "a", "a.2"]
+    assert len({visit.key for visit in visits}) == 3
+
+
+def test_poisson_traffic_from_before_the_start_to_the_end() -> None:
+    visits, left_out = visits_of(training_site(SMALL, 0, None), most=100)
+    assert left_out == 0
+    assert all(visit.leave_s > 0 and visit.enter_s < 60.0 for visit in visits)
+    assert visits == sorted(visits)
+    assert isinstance(visits[0], Visit)
+
+
+# ---- the trainer ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def trainer(tmp_path: Path):  # type: ignore[no-untyped-def]
+    taught = Trainer.of(deployment(SMALL, tmp_path, "10,6"))
+    with TrainerServer(taught, tmp_path / "socket", workers=2) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield str(tmp_path / "socket")
+        server.shutdown()
+
+
+WISH = {"vehicle": "car", "attempt": 1, "local_steps": 3, "learning_rate": 0.1}
+
+
+def test_a_trainer_answers_with_weights_samples_and_the_delay(trainer: str) -> None:
+    told, weights = ask_trainer(trainer, WISH, {"w": np.zeros(1, np.float32)}, 10.0)
+    again, same = ask_trainer(trainer, WISH, {"w": np.zeros(1, np.float32)}, 10.0)
+    assert told == again
+    assert (weights["w"] == same["w"]).all()
+    assert 20 <= told["samples"] <= 40
+    assert told["delay_s"] > 2.0 + 3 * 0.2
+    assert Path(trainer).stat().st_mode & 0o077 == 0  # nobody else may ask
+
+
+@pytest.mark.parametrize("model", [{}, {"v": np.zeros(1, np.float32)}, {"w": np.zeros(2, np.float32)}])
+def test_a_trainer_says_what_is_wrong_and_lives_on(trainer: str, model: dict[str, np.ndarray]) -> None:  # type: ignore[type-arg]
+    with pytest.raises(TrainerError, match="the model must be the task's"):
+        ask_trainer(trainer, WISH, model, 10.0)
+    assert ask_trainer(trainer, WISH, {"w": np.zeros(1, np.float32)}, 10.0)
+
+
+@pytest.mark.parametrize(
+    "noise", [b"", b"\0" * 8, b"\xff" * 8, b"GET / HTTP/1.1\r\n\r\n", (20).to_bytes(8, "big") + b"x" * 20]
+)
+def test_noise_at_its_socket_does_not_stop_a_trainer(trainer: str, noise: bytes) -> None:
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(trainer)
+        connection.sendall(noise)
+    assert ask_trainer(trainer, WISH, {"w": np.zeros(1, np.float32)}, 10.0)
+
+
+def test_a_vehicle_without_a_trainer_is_told_how_to_start_one(tmp_path: Path) -> None:
+    with pytest.raises(TrainerError, match="start mobfl trainer"):
+        ask_trainer(str(tmp_path / "nobody"), WISH, {}, 1.0)
+
+
+# ---- the table -----------------------------------------------------------------------------------------------------
+
+
+def test_the_table_follows_the_events(tmp_path: Path) -> None:
+    log, tail, board = EventLog(tmp_path / "events.jsonl"), EventTail(tmp_path), Board()
+    assert tail.new() == []
+    log.add("started", 0, 0.0, unix_s=0.0, scale=2.0)
+    log.add("began", 0, 0.0, node="123456", vehicle="", attempt=0)
+    log.add("began", 0, 1.0, node="7", vehicle="", attempt=0)
+    log.add("uploaded", 0, 4.0, node="123456", vehicle="car", attempt=0)
+    log.add("left", 0, 5.0, node="7", vehicle="", attempt=0)
+    row = {"start_s": 0.0, "end_s": 6.0, "local_steps": 5, "present": 2, "uploads": 1, "rejected": 0}
+    log.add("ended", 0, 6.0, overshoot_s=0.01, **row)
+    for event in tail.new():
+        board.add(event)
+    assert board.vehicles == {"123456": "uploaded"}
+    assert [row["round"] for row in board.rounds] == [0]
+    console = Console(width=100, file=io.StringIO())
+    console.print(deployment_table(board))
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "2 s per second, 2 orders, 1 uploads" in shown
+    assert "car uploaded" in shown

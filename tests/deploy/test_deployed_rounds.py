@@ -1,0 +1,149 @@
+"""Deployed rounds are simulation's rounds: who uploads when, to which model, also after being killed."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from deployed_road import StoryClock, deployment, story_grid
+from mobfl import Crossings, InputError, Job, Scenario, read_history, train
+from mobfl.deploy.events import read_events
+from mobfl.deploy.settings import Deployment
+from mobfl.deploy.station.server import serve
+from mobfl.deploy.station.settling import stretched
+from mobfl.deploy.vehicle.trainer import Trainer
+from mobfl.runs.history import Row
+from mobfl.servers.names import resolve_plan
+
+ROAD = Scenario.from_dict(
+    {
+        "traffic": {"arrivals_per_s": 0.15},
+        "training": {"samples_per_vehicle": [20, 40], "batch_size": 8, "duration_s": 240.0, "decay_to": 0.5},
+    }
+)
+SCALE = 100.0  # a look every 0.5 ms of the road
+
+
+def crossings(seed: int = 1, count: int = 60) -> Crossings:
+    random = np.random.default_rng(seed)
+    enter = np.cumsum(random.exponential(6.0, count))
+    return Crossings(np.arange(count), enter, enter + random.uniform(8.0, 25.0, count))
+
+
+def simulated(plan: str, out: Path, road: Scenario = ROAD) -> Path:
+    job = Job(deployment(road, out, plan).build_task(), road, resolve_plan(plan, road, crossings()), 3, crossings())
+    train(job, out)
+    return out
+
+
+def deployed(settings: Deployment, progress=lambda _: None) -> None:  # type: ignore[no-untyped-def]
+    """Over a grid in this process whose vehicles come, go and are as slow as in simulation."""
+    clock = StoryClock(scale=SCALE)
+    grid = story_grid(crossings(), Trainer.of(settings), clock)
+
+    def begin(start_s: float, begins_unix_s: float, scale: float) -> StoryClock:
+        clock.start_s, clock.begins_unix_s, clock.scale, clock.passed_s = start_s, begins_unix_s, scale, 0.0
+        return clock
+
+    serve(settings, grid, "7", crossings(), begin, lambda *_: 0.5, progress=progress)
+
+
+@pytest.mark.parametrize("plan", ["10,6", "24,11.8", "5,30", "adaptive:every_s=20,evidence=2"])
+def test_deployed_rounds_are_simulations_rounds(tmp_path: Path, plan: str) -> None:
+    """No event of these is nearer to a deadline than the time between two looks."""
+    deployed(deployment(ROAD, tmp_path / "real", plan, scale=SCALE))
+    expected, got = read_history(simulated(plan, tmp_path / "simulated")), read_history(tmp_path / "real")
+    for column in ("round", "local_steps", "present", "uploads", "rejected"):
+        assert got.columns[column].tolist() == expected.columns[column].tolist(), column
+    assert got.columns["uploads"].sum() > 10
+    for column in ("start_s", "end_s", "loss", "count"):
+        np.testing.assert_allclose(got.columns[column], expected.columns[column], rtol=2e-6, err_msg=column)
+    for name in ("best", "last"):
+        one, other = (load_file(tmp_path / run / f"{name}.safetensors")["w"] for run in ("real", "simulated"))
+        np.testing.assert_allclose(one, other, rtol=2e-6)
+    told = json.loads((tmp_path / "real" / "run.json").read_text())
+    assert (told["status"], told["deployment"]["scale"]) == ("done", SCALE)
+
+
+class Killed(Exception):  # noqa: N818
+    """Stands for kill -9 between two rounds."""
+
+
+@pytest.mark.parametrize("plan", ["10,6", "adaptive:every_s=20,evidence=2"])
+def test_a_server_that_is_cut_off_goes_on_with_the_next_round(tmp_path: Path, plan: str) -> None:
+    """To what it would have come to: attempts, model, rows, and what the plan has learnt of the road."""
+    for out in ("whole", "killed"):
+        (tmp_path / out).mkdir()
+    deployed(deployment(ROAD, tmp_path / "whole", plan, scale=SCALE))
+    resume = False
+    for at in (0, 7, 8):
+
+        def stop(row: Row, at: int = at) -> None:
+            if row["round"] == at:
+                raise Killed
+
+        with pytest.raises(Killed):
+            deployed(deployment(ROAD, tmp_path / "killed", plan, scale=SCALE, resume=resume), stop)
+        resume = True
+    deployed(deployment(ROAD, tmp_path / "killed", plan, scale=SCALE, resume=True))
+    whole, killed = (read_history(tmp_path / out) for out in ("whole", "killed"))
+    for column in whole.columns:
+        np.testing.assert_allclose(killed.columns[column], whole.columns[column], rtol=1e-6, err_msg=column)
+    assert [event["round"] for event in read_events(tmp_path / "killed") if event["kind"] == "ended"] == list(
+        range(len(whole))
+    )
+
+
+def test_a_run_that_is_done_stays_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    settings = deployment(ROAD, tmp_path / "run", "10,6", scale=SCALE)
+    deployed(settings)
+    before = (tmp_path / "run" / "last.safetensors").read_bytes()
+    deployed(replace(settings, resume=True))
+    assert (tmp_path / "run" / "last.safetensors").read_bytes() == before
+
+
+def test_a_run_is_not_begun_over_another(tmp_path: Path) -> None:
+    simulated("10,6", tmp_path / "run")
+    with pytest.raises(InputError, match="must be a new folder, got a run, which --resume continues"):
+        deployed(deployment(ROAD, tmp_path / "run", "10,6", scale=SCALE))
+
+
+def test_a_server_without_rounds_cannot_be_deployed(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="--plan must have rounds of a length T to be deployed"):
+        deployed(deployment(ROAD, tmp_path, "fedasync", scale=SCALE))
+
+
+def test_messages_that_take_longer_than_delays_stretch_the_road() -> None:
+    assert stretched(2.0, 6.8) == 1.0
+    assert stretched(6.0, 3.9) == 2.0
+
+
+def test_what_flower_takes_is_planned_for_where_delays_are_real(tmp_path: Path) -> None:
+    """Half a second on the wall, at a hundred wall-clock seconds per second of the road."""
+    (tmp_path / "run").mkdir()
+    deployed(deployment(ROAD, tmp_path / "run", "10,6", scale=SCALE, impose=False))
+    link = json.loads((tmp_path / "run" / "run.json").read_text())["scenario"]["link"]
+    assert link["download_s"] + link["upload_s"] == pytest.approx(0.5 / SCALE)
+
+
+def test_a_run_of_another_kind_cannot_be_resumed_as_a_deployment(tmp_path: Path) -> None:
+    simulated("10,6", tmp_path / "run")
+    with pytest.raises(InputError, match="must hold a deployment to resume, got another run"):
+        deployed(deployment(ROAD, tmp_path / "run", "10,6", scale=SCALE, resume=True))
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"scenario": {}, "out": "x", "colour": 1}'])
+def test_a_deployment_is_a_table_of_known_keys(text: str) -> None:
+    with pytest.raises(InputError, match="deployment must be"):
+        Deployment.from_json(text)
+
+
+def test_a_deployment_travels_as_text(tmp_path: Path) -> None:
+    settings = deployment(ROAD, tmp_path, "10,6")
+    again = Deployment.from_json(settings.to_json())
+    assert again.road == ROAD
+    assert again.to_json() == settings.to_json()

@@ -1,0 +1,281 @@
+"""The server's rounds over a grid in this process: who counts, what is refused, and that nothing else is touched."""
+
+import json
+import math
+import pickle
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, RecordDict
+from flwr.supercore.inflatable.inflatable_utils import ObjectPullError, ObjectUnavailableError
+from flwr.superlink.grid import http_grid
+
+from deployed_road import StoryClock
+from mobfl.deploy.events import EventLog, read_events
+from mobfl.deploy.local.in_process import InProcessGrid, InProcessNode
+from mobfl.deploy.messages import ANSWER, MODEL, Answer, answer_message, pack_model, read_order
+from mobfl.deploy.station.answers import Arrived, FetchedBeside
+from mobfl.deploy.station.round_loop import RoundLoop, RoundSeen, RoundWork, as_rounds
+from mobfl.deploy.station.server_app import limit_unfinished_uploads
+from mobfl.learning.uploads import aggregate
+from mobfl.rounds.rules import Outcome
+
+MODEL_SENT = {"w": np.zeros(3, np.float32)}
+T_S = 10.0
+
+
+def good(message: Message) -> Message:
+    order, model = read_order(message)
+    trained = {name: values + order.local_steps for name, values in model.items()}
+    return answer_message(message, Answer(order.run, order.round, 4, "good"), trained)
+
+
+def after(delay_s: float, answer: Callable[[Message], Message] = good) -> Callable[..., Any]:
+    return lambda message, now_s: (answer(message), now_s + delay_s)
+
+
+def vehicle(node: int, delay_s: float, enter_s: float = -1.0, leave_s: float = math.inf, **how: Any) -> InProcessNode:
+    return InProcessNode(node, enter_s, leave_s, after(delay_s, **how))
+
+
+class Story:
+    """Rounds of ten seconds and five steps, one after the other."""
+
+    def __init__(self, folder: Path, *nodes: InProcessNode) -> None:
+        self.clock, self.folder = StoryClock(), folder
+        self.log = EventLog(folder / "events.jsonl")
+        self.loop = RoundLoop(InProcessGrid(nodes, self.clock), self.clock, "run 7", self.log, most_samples=10)
+
+    def round(self, number: int = 0) -> RoundSeen:
+        return self.loop.run_round(RoundWork(number, number * T_S, T_S, 5, 0.1, MODEL_SENT))
+
+    def kinds(self) -> list[tuple[str, str]]:
+        return [(event["node"], event["kind"]) for event in read_events(self.folder)]
+
+
+def test_who_uploads_and_who_does_not(tmp_path: Path) -> None:
+    story = Story(
+        tmp_path,
+        vehicle(1, 4.0),  # there from the start: done at 4
+        vehicle(2, 4.0, enter_s=5.0),  # joins in the middle: done at 9
+        vehicle(3, 4.0, enter_s=7.0),  # joins too late for this round
+        vehicle(4, 6.0, leave_s=5.0),  # leaves before it is done
+        vehicle(5, 10.0),  # done as the round ends: equality counts
+    )
+    rows = as_rounds(RoundWork(0, 0.0, T_S, 5, 0.1, MODEL_SENT), story.round().attempts, 0.0).vehicles
+    assert rows is not None
+    outcomes = dict(zip(rows.key.tolist(), rows.outcome.tolist(), strict=True))
+    assert outcomes == {
+        1: Outcome.UPLOADED,
+        2: Outcome.UPLOADED,
+        3: Outcome.ROUND_OVER,
+        4: Outcome.LEFT_EARLY,
+        5: Outcome.UPLOADED,
+    }
+    began = dict(zip(rows.key.tolist(), rows.begin_s.tolist(), strict=True))
+    assert began == pytest.approx({1: 0.0, 2: 5.0, 3: 7.0, 4: 0.0, 5: 0.0}, abs=0.06)
+    assert rows.end_s[rows.key.tolist().index(4)] == pytest.approx(5.0, abs=0.06)
+    assert Counter(story.kinds()) == Counter(
+        [(str(node), "began") for node in (1, 2, 3, 4, 5)]
+        + [(str(node), "uploaded") for node in (1, 2, 5)]
+        + [("4", "left"), ("3", "cut_off")]
+    )
+
+
+def test_the_next_round_begins_afresh_and_late_answers_are_counted_not_averaged(tmp_path: Path) -> None:
+    story = Story(tmp_path, vehicle(1, 12.0))
+    assert story.round(0).uploads == []
+    assert story.round(1).uploads == []
+    events = [(each["round"], each["kind"], each["attempt"]) for each in read_events(tmp_path)]
+    assert events == [(0, "began", 0), (0, "cut_off", 0), (1, "began", 1), (0, "late", 0), (1, "cut_off", 1)]
+
+
+def test_ten_vehicles_that_join_in_the_same_second_all_count(tmp_path: Path) -> None:
+    story = Story(tmp_path, *(vehicle(node, 3.0, enter_s=2.0 + node / 10) for node in range(1, 11)))
+    assert len(story.round().uploads) == 10
+
+
+def wrong(content: Callable[[int], RecordDict]) -> Callable[[Message], Message]:
+    return lambda message: Message(content(read_order(message)[0].round), reply_to=message)
+
+
+def said(number: int, **more: Any) -> ConfigRecord:
+    return ConfigRecord({"run": "run 7", "round": number, "samples": 4, **more})
+
+
+def raw(data: bytes) -> ArrayRecord:
+    return ArrayRecord({"weights": Array("uint8", (len(data),), "safetensors", data)})
+
+
+PICKLED = pickle.dumps(print)
+
+
+GOOD_ARRAYS = {"w": np.ones(3, np.float32)}
+NAN = {"w": np.array([1.0, np.nan, 1.0], np.float32)}
+BAD: dict[str, tuple[Callable[[Message], Message], str]] = {
+    "nan": (wrong(lambda k: RecordDict({MODEL: pack_model(NAN), ANSWER: said(k)})), "not finite"),
+    "infinite": (
+        wrong(lambda k: RecordDict({MODEL: pack_model({"w": np.full(3, np.inf, np.float32)}), ANSWER: said(k)})),
+        "not finite",
+    ),
+    "another shape": (
+        wrong(lambda k: RecordDict({MODEL: pack_model({"w": np.ones(4, np.float32)}), ANSWER: said(k)})),
+        "wrong shape",
+    ),
+    "another type": (
+        wrong(lambda k: RecordDict({MODEL: pack_model({"w": np.ones(3)}), ANSWER: said(k)})),  # type: ignore[dict-item]
+        "wrong shape",
+    ),
+    "a thousand times too large": (
+        wrong(lambda k: RecordDict({MODEL: pack_model({"w": np.ones(3000, np.float32)}), ANSWER: said(k)})),
+        "too large",
+    ),
+    "other names": (
+        wrong(lambda k: RecordDict({MODEL: pack_model({"v": np.ones(3, np.float32)}), ANSWER: said(k)})),
+        "another model",
+    ),
+    "pickled": (wrong(lambda k: RecordDict({MODEL: raw(PICKLED), ANSWER: said(k)})), "unreadable"),
+    "no bytes": (wrong(lambda k: RecordDict({MODEL: raw(b""), ANSWER: said(k)})), "unreadable"),
+    "arrays of Flower's own": (
+        wrong(lambda k: RecordDict({MODEL: ArrayRecord({"w": Array(np.ones(3, np.float32))}), ANSWER: said(k)})),
+        "another model",
+    ),
+    "no samples": (
+        wrong(lambda k: RecordDict({MODEL: pack_model(GOOD_ARRAYS), ANSWER: said(k, samples=0)})),
+        "without samples",
+    ),
+    "samples as text": (
+        wrong(lambda k: RecordDict({MODEL: pack_model(GOOD_ARRAYS), ANSWER: said(k, samples="many")})),
+        "without samples",
+    ),
+    "a billion samples": (
+        wrong(lambda k: RecordDict({MODEL: pack_model(GOOD_ARRAYS), ANSWER: said(k, samples=10**9)})),
+        "too many samples",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_bad_answer_is_rejected_and_harms_nobody(tmp_path: Path, case: str) -> None:
+    answer, reason = BAD[case]
+    story = Story(tmp_path, vehicle(1, 4.0, answer=answer), vehicle(2, 5.0))
+    seen = story.round()
+    model, rejections = aggregate(MODEL_SENT, seen.uploads)
+    assert [*seen.refused, *rejections] == [reason]
+    np.testing.assert_array_equal(model["w"], np.full(3, 5.0, np.float32))
+    rejected = [event for event in read_events(tmp_path) if event["kind"] == "rejected"]
+    assert [(event["node"], event["reason"]) for event in rejected] == [("1", reason)]
+
+
+GARBAGE = said(0, vehicle=7, returned_unix_s="now", behind_s=[1, 2], colour="red")
+
+
+def test_garbage_beside_a_good_model_is_ignored(tmp_path: Path) -> None:
+    content = RecordDict({MODEL: pack_model(GOOD_ARRAYS), ANSWER: GARBAGE, "more": ConfigRecord({"x": 1})})
+    story = Story(tmp_path, vehicle(1, 4.0, answer=lambda message: Message(content, reply_to=message)))
+    assert [upload.samples for upload in story.round().uploads] == [4]
+    assert story.loop.landing_s == 0.0
+
+
+@pytest.mark.parametrize("told", [said(3), ConfigRecord({"run": "run 6", "round": 0, "samples": 4}), None])
+def test_an_answer_of_another_round_or_run_is_dropped(tmp_path: Path, told: ConfigRecord | None) -> None:
+    content = RecordDict({MODEL: pack_model(GOOD_ARRAYS)} | ({ANSWER: told} if told else {}))
+    story = Story(tmp_path, vehicle(1, 4.0, answer=lambda message: Message(content, reply_to=message)))
+    assert story.round().uploads == []
+    assert ("1", "dropped") in story.kinds()
+
+
+def test_an_app_that_breaks_is_an_event_and_no_more(tmp_path: Path) -> None:
+    broken = vehicle(1, 2.0, answer=lambda message: Message(Error(2, "division by zero"), reply_to=message))
+    story = Story(tmp_path, broken, vehicle(2, 5.0))
+    assert len(story.round().uploads) == 1
+    assert ("1", "failed") in story.kinds()
+    assert len(story.round(1).uploads) == 1
+
+
+class CrookedGrid(InProcessGrid):
+    """Flower unpacks answers while they are pulled; what comes from node 1 cannot be."""
+
+    def pull_messages(self, message_ids: Any) -> Any:
+        arrived = super().pull_messages(message_ids)
+        if any(message.metadata.src_node_id == 1 for message in arrived):
+            raise ValueError("Unexpected set of `children`")
+        return arrived
+
+
+def test_an_answer_that_cannot_be_unpacked_costs_its_own_upload(tmp_path: Path) -> None:
+    story = Story(tmp_path, vehicle(1, 4.0), vehicle(2, 5.0), vehicle(3, 6.0))
+    story.loop = RoundLoop(
+        CrookedGrid(list(story.loop._grid._nodes.values()), story.clock),  # type: ignore[attr-defined]
+        story.clock, "run 7", story.log, most_samples=10,
+    )  # fmt: skip
+    assert len(story.round().uploads) == 2
+    assert len(story.round(1).uploads) == 2
+    assert [kind for node, kind in story.kinds() if node == "1"] == ["began", "cut_off", "began", "failed"]
+
+
+def test_a_fetch_that_takes_long_keeps_nobody_waiting(tmp_path: Path) -> None:
+    """What is under way at the deadline is late; nothing is lost, and nothing is fetched twice."""
+    go, asked = threading.Event(), list[list[str]]()
+
+    def slow(ids: Iterable[str]) -> Arrived:
+        asked.append(list(ids))
+        go.wait(10)
+        return {each: ValueError(each) for each in asked[-1]}
+
+    fetch = FetchedBeside(slow)
+    assert fetch(["a", "b"]) == {}
+    assert fetch(["a", "b", "c"]) == {}  # one at a time
+    go.set()
+    arrived: Arrived = {}
+    while len(arrived) < 3:
+        arrived |= fetch([each for each in ("a", "b", "c") if each not in arrived])
+    assert asked == [["a", "b"], ["c"]]
+    assert fetch([]) == {}
+
+
+def test_an_upload_that_is_never_completed_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Flower itself would try for two hours, and keep all other answers waiting meanwhile."""
+
+    def missing(_: str) -> bytes:
+        raise ObjectUnavailableError("part")
+
+    monkeypatch.setattr(http_grid, "pull_objects", http_grid.pull_objects)  # put back afterwards
+    limit_unfinished_uploads(0.0)
+    with pytest.raises(ObjectPullError):
+        http_grid.pull_objects(["part"], missing)
+
+
+def test_a_vehicle_that_gives_up_is_no_rejection(tmp_path: Path) -> None:
+    def gives_up(message: Message) -> Message:
+        return answer_message(message, Answer("run 7", 0, 0, "slow"))
+
+    story = Story(tmp_path, vehicle(1, 4.0, answer=gives_up))
+    seen = story.round()
+    assert (seen.uploads, seen.refused) == ([], ())
+    assert story.kinds() == [("1", "began"), ("1", "gave_up")]
+
+
+def test_events_survive_a_line_that_was_cut_in_half(tmp_path: Path) -> None:
+    file = tmp_path / "events.jsonl"
+    EventLog(file).add("began", 0, 1.5, node="1")
+    with file.open("a") as half:
+        half.write('{"kind": "uploaded", "rou')
+    log = EventLog(file)
+    log.add("started", 1, 3.0)
+    assert [event["kind"] for event in read_events(tmp_path)] == ["began", "started"]
+
+
+def test_what_a_killed_server_said_of_its_last_round_is_void(tmp_path: Path) -> None:
+    log = EventLog(tmp_path / "events.jsonl")
+    for kind, number in (("began", 0), ("uploaded", 0), ("ended", 0), ("began", 1), ("started", 1), ("began", 1)):
+        log.add(kind, number, 0.0)
+    told = [(event["kind"], event["round"]) for event in read_events(tmp_path)]
+    assert told == [("began", 0), ("uploaded", 0), ("ended", 0), ("started", 1), ("began", 1)]
+    assert len((tmp_path / "events.jsonl").read_text().splitlines()) == 6
+    assert all(json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines())

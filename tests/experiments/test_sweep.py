@@ -1,0 +1,356 @@
+"""Sweeps: what a TOML asks for, and that nothing that stops a sweep changes its bytes."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mobfl.errors import InputError
+from mobfl.experiments.folder import RUNS, read_sweep
+from mobfl.experiments.sweep import name_runs, run_sweep, states
+from mobfl.experiments.sweep_file import joined, load_sweep, packaged_sweeps, sweep_from_dict
+from mobfl.runs.folder import locked
+from small_sweep import SMALL, as_toml, small_block
+
+
+def block(**values: Any) -> dict[str, Any]:
+    return {"runs": [small_block(**{"plans": ["3,5.0"]} | values)]}
+
+
+def same_bytes(one: Path, other: Path) -> None:
+    files, others = (
+        {file.relative_to(out): file.read_bytes() for file in (out / RUNS).rglob("*") if file.is_file()}
+        for out in (one, other)
+    )
+    assert files.keys() == others.keys()
+    assert [name for name in files if name.name != "timing.json" and files[name] != others[name]] == []
+
+
+# ---- what is asked for ------------------------------------------------------------------------------
+
+
+def test_a_block_is_the_product_of_its_lists_and_seeds_vary_slowest() -> None:
+    asked = block(
+        plans=["mobfl"],
+        local_steps=[3, 6],
+        round_s=[4, 6.5],
+        seeds=[7, 8],
+        vary={"training.learning_rate": [0.1, 0.2]},
+    )
+    requests = sweep_from_dict(asked).requests
+    assert len(requests) == 2 * 2 * 5
+    assert [request.seed for request in requests] == [7] * 10 + [8] * 10
+    assert [request.plan for request in requests[:5]] == ["mobfl", "3,4.0", "3,6.5", "6,4.0", "6,6.5"]
+    assert {request.scenario.training.learning_rate for request in requests[:5]} == {0.1}
+    assert requests[0].label == "mobfl, training.learning_rate=0.1"
+    assert requests[0].scenario.training.duration_s == 40
+
+
+def test_plans_of_a_grid_in_which_nobody_could_upload_are_left_out_and_counted() -> None:
+    sweep = sweep_from_dict(block(plans=[], local_steps=[5, 50], round_s=[4.0, 20.0]))
+    assert [request.plan for request in sweep.requests] == ["5,4.0", "5,20.0", "50,20.0"]
+    assert sweep.hopeless == 1
+
+
+def test_what_two_blocks_ask_for_is_asked_once() -> None:
+    twice = {"runs": block()["runs"] * 2}
+    assert len(sweep_from_dict(twice).requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "sentence"),
+    [
+        ({}, "sweep: runs"),
+        ({"runs": []}, "sweep: runs"),
+        (block(plans=[]), "must have plans or a grid"),
+        (block(local_steps=[3]), "both local_steps and round_s, got no round_s"),
+        (block(seed=[3]), "did you mean seeds?"),
+        (block(seeds=[]), "sweep: runs.0.seeds"),
+        (block(vary={"training.learning_rate": []}), "got none for training.learning_rate"),
+        (block(set={"training.learning_rat": 1}), "did you mean training.learning_rate?"),
+        (block(scenarios=["nowhere"]), "scenario 'nowhere' must be a file"),
+        (block(section="edge:1"), "section must come with a trace, got 'edge:1' alone"),
+        (block(plans=[], local_steps=[80], round_s=[5.0]), "in which a vehicle can upload in time, got 1 without"),
+    ],
+)
+def test_a_wrong_sweep_is_told_what_is_wrong(asked: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence.replace("?", r"\?").replace(".", r"\.")):
+        sweep_from_dict(asked)
+
+
+@pytest.mark.parametrize(
+    ("asked", "sentence"),
+    [
+        (block(tasks=["nothing"]), "TASK must be one of"),
+        (block(options={"modell": 1}), "did you mean model"),
+        (block(plans=["x,y"]), "plan"),
+        (block(seeds=[-1]), "seed must be >= 0"),
+        (block(data="nothere.npz"), "nothere"),
+        (block(plans=["90,best"]), "beams, plan 90,best, seed 0: no plan is possible: H = 90"),
+        (block(plans=["fedbuff"]), "beams, plan fedbuff, seed 0: training.duration_s must be"),
+        (block(options={"model": date(2026, 1, 1)}), "model must be one of"),
+    ],
+)
+def test_what_only_the_task_knows_is_told_before_anything_runs(asked: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        name_runs(sweep_from_dict(asked))
+
+
+def test_packaged_sweeps_are_sound() -> None:
+    for name in packaged_sweeps():
+        sweep = load_sweep(name, generated=True)
+        assert sweep.requests
+        assert sweep.title
+        assert all(request.data is None for request in sweep.requests)
+    assert len(joined([load_sweep("quick"), load_sweep("quick")]).requests) == 2 * len(load_sweep("quick").requests)
+
+
+def test_data_are_looked_for_below_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "set.npz").touch()
+    found = sweep_from_dict(block(data="set.npz"), data=tmp_path).requests[0].data
+    assert found == tmp_path / "set.npz"
+    assert sweep_from_dict(block(data="set.npz"), data=tmp_path, generated=True).requests[0].data is None
+
+
+# ---- names ------------------------------------------------------------------------------------------
+
+
+def test_a_name_changes_with_whatever_the_result_depends_on_and_with_nothing_else() -> None:
+    def name(**values: Any) -> str:
+        return name_runs(sweep_from_dict(block(**values)))[0].name
+
+    base = name()
+    others = [
+        name(plans=["3,5.5"]),
+        name(seeds=[1]),
+        name(set=small_block()["set"] | {"training.learning_rate": 0.2}),
+        name(set=small_block()["set"] | {"traffic.arrivals_per_s": 0.2}),
+        name(options=SMALL["options"] | {"data_seed": 1}),
+    ]
+    assert len({base, *others}) == 6
+    assert name(study="another", label="another") == base
+    assert name(plans=["3,5"]) == name(plans=["3.0,5.000"]) == base
+    assert name(plans=["fedasync"]) == name(plans=["fedasync:best"])
+
+
+# ---- running ----------------------------------------------------------------------------------------
+
+
+def test_finished_runs_are_not_repeated_and_a_changed_setting_runs_anew(tmp_path: Path) -> None:
+    sweep = sweep_from_dict(block(seeds=[0, 1]))
+    runs = name_runs(sweep)
+    assert {state.status for state in states(tmp_path, runs).values()} == {"waiting"}
+    came = run_sweep(sweep, tmp_path, runs=runs)
+    assert [(state.status, state.share) for state in came.values()] == [("done", 1.0)] * 2
+    files = {run.name: (tmp_path / RUNS / run.name / "rounds.parquet").stat().st_mtime_ns for run in runs}
+    longer = sweep_from_dict(block(seeds=[0, 1, 2]))
+    run_sweep(longer, tmp_path)
+    assert len(list((tmp_path / RUNS).iterdir())) == 3
+    for name, written in files.items():
+        assert (tmp_path / RUNS / name / "rounds.parquet").stat().st_mtime_ns == written
+    assert [entry.label for entry in read_sweep(tmp_path).entries] == ["3,5.0"] * 3
+
+
+def test_a_failing_run_is_recorded_the_others_go_on_and_the_next_sweep_tries_it_again(tmp_path: Path) -> None:
+    sweep = sweep_from_dict(block(seeds=[0, 1]))
+    runs = name_runs(sweep)
+    broken = tmp_path / RUNS / runs[0].name
+    broken.mkdir(parents=True)
+    (broken / "something.else").touch()
+    came = run_sweep(sweep, tmp_path, runs=runs)
+    assert [state.status for state in came.values()] == ["failed", "done"]
+    assert "must be a new or empty folder" in str(came[runs[0].name].reason)
+    (broken / "something.else").unlink()
+    assert {state.status for state in run_sweep(sweep, tmp_path, runs=runs).values()} == {"done"}
+
+
+def test_a_run_that_somebody_else_trains_is_left_to_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mobfl.experiments.sweep._is_free_soon.__defaults__", (0.1,))
+    sweep = sweep_from_dict(block(seeds=[0, 1]))
+    runs = name_runs(sweep)
+    (tmp_path / RUNS / runs[0].name).mkdir(parents=True)
+    with locked(tmp_path / RUNS / runs[0].name):
+        came = run_sweep(sweep, tmp_path, runs=runs)
+    assert [state.status for state in came.values()] == ["waiting", "done"]
+
+
+def test_odd_run_files_do_not_disturb_the_watcher(tmp_path: Path) -> None:
+    runs = name_runs(sweep_from_dict(block()))
+    for content in ("{", "[]", '{"status": "sleeping"}', '{"status": "running", "results": [1]}'):
+        (tmp_path / RUNS / runs[0].name).mkdir(parents=True, exist_ok=True)
+        (tmp_path / RUNS / runs[0].name / "run.json").write_text(content)
+        assert states(tmp_path, runs)[runs[0].name].status in ("waiting", "running")
+
+
+def test_workers_do_not_change_the_bytes_and_two_sweeps_do_not_share_a_folder(tmp_path: Path) -> None:
+    sweep = sweep_from_dict(block(seeds=[0, 1, 2]))
+    seen = list[str]()
+
+    def watch(came: Any) -> None:
+        seen.extend(state.status for state in came.values())
+        with pytest.raises(InputError, match="must not be in use"):
+            run_sweep(sweep, tmp_path / "two")
+
+    run_sweep(sweep, tmp_path / "one")
+    run_sweep(sweep, tmp_path / "two", workers=2, watch=watch)
+    assert "done" in seen
+    same_bytes(tmp_path / "one", tmp_path / "two")
+
+
+# ---- what stops a sweep -----------------------------------------------------------------------------
+
+
+class Killable:
+    """The sweep as a process of its own."""
+
+    def __init__(self, folder: Path, duration_s: int = 400) -> None:
+        self.file = folder / "sweep.toml"
+        plans = {"plans": ["mobfl"], "local_steps": [3, 6], "round_s": [4.0, 6.0], "seeds": [0, 1]}
+        self.file.write_text(as_toml(small_block(duration_s, **plans)))
+        self.command = [sys.executable, "-m", "mobfl", "sweep", str(self.file), "--workers", "2", "--checkpoint", "0"]
+
+    def start(self, out: Path) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen([*self.command, "--out", str(out)], start_new_session=True)
+
+    def finish(self, out: Path) -> None:
+        assert self.start(out).wait(timeout=300) == 0
+
+
+def workers_of(sweep: "subprocess.Popen[bytes]") -> list[int]:
+    found = list[int]()
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
+            command = (process / "cmdline").read_bytes()
+        except (OSError, ValueError, IndexError):
+            continue
+        if parent == sweep.pid and b"loky" in command and b"resource_tracker" not in command:
+            found.append(int(process.name))
+    return found
+
+
+def wait_for_rows(out: Path, sweep: "subprocess.Popen[bytes]") -> None:
+    """Until some run that is not finished has a checkpoint."""
+    ends = time.monotonic() + 120
+    while time.monotonic() < ends and sweep.poll() is None:
+        for file in out.glob(f"{RUNS}/*/run.json"):
+            if json.loads(file.read_text())["status"] == "running" and (file.parent / "last.safetensors").exists():
+                return
+        time.sleep(0.02)
+
+
+def stop_at_random(killable: Killable, out: Path, draw: random.Random, worker: bool) -> bool:
+    """Whether there was still something to stop."""
+    sweep = killable.start(out)
+    wait_for_rows(out, sweep)
+    time.sleep(draw.uniform(0, 0.5))
+    if worker and (workers := workers_of(sweep)):
+        os.kill(draw.choice(workers), signal.SIGKILL)
+        time.sleep(draw.uniform(0, 1.5))
+    running = sweep.poll() is None
+    sweep.kill()
+    sweep.wait()
+    return running
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Killable, Path]:
+    folder = tmp_path_factory.mktemp("sweep")
+    killable = Killable(folder)
+    killable.finish(folder / "whole")
+    return killable, folder / "whole"
+
+
+def test_kill_9_of_the_sweep_and_of_a_worker_leaves_the_same_bytes(
+    undisturbed: tuple[Killable, Path], tmp_path: Path
+) -> None:
+    killable, whole = undisturbed
+    for seed, worker in enumerate((False, True)):
+        stop_at_random(killable, tmp_path, random.Random(seed), worker)
+    killable.finish(tmp_path)
+    same_bytes(whole, tmp_path)
+
+
+def test_a_sweep_survives_a_worker_that_dies(undisturbed: tuple[Killable, Path], tmp_path: Path) -> None:
+    killable, whole = undisturbed
+    sweep = killable.start(tmp_path)
+    wait_for_rows(tmp_path, sweep)
+    victims = workers_of(sweep)
+    assert victims
+    os.kill(victims[0], signal.SIGKILL)
+    assert sweep.wait(timeout=300) == 0
+    same_bytes(whole, tmp_path)
+
+
+def test_a_run_that_kills_its_workers_is_recorded_and_harms_no_other(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, mobfl.experiments.sweep as sweep\n"
+        "real = sweep.train\n"
+        "def train(job, *args, **settings):\n"
+        "    return os.kill(os.getpid(), 9) if job.seed == 1 else real(job, *args, **settings)\n"
+        "sweep.train = train\n"
+    )
+    file = tmp_path / "sweep.toml"
+    file.write_text(as_toml(small_block(plans=["mobfl", "3,4.0", "3,6.0"], seeds=[0, 1, 2])))
+    command = [
+        sys.executable,
+        "-m",
+        "mobfl",
+        "sweep",
+        str(file),
+        "--workers",
+        "2",
+        "--out",
+        str(tmp_path / "out"),
+        "--json",
+    ]
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    came = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert [run["status"] for run in came] == ["done"] * 3 + ["failed"] * 3 + ["done"] * 3
+    assert all("its worker died 3 times" in run["reason"] for run in came[3:6])
+
+
+def test_ctrl_c_ends_with_130_and_the_same_command_goes_on(undisturbed: tuple[Killable, Path], tmp_path: Path) -> None:
+    killable, whole = undisturbed
+    sweep = killable.start(tmp_path)
+    wait_for_rows(tmp_path, sweep)
+    os.killpg(sweep.pid, signal.SIGINT)
+    assert sweep.wait(timeout=60) == 130
+    killable.finish(tmp_path)
+    same_bytes(whole, tmp_path)
+
+
+@pytest.mark.slow
+def test_ten_kills_leave_the_same_bytes(tmp_path: Path) -> None:
+    killable = Killable(tmp_path, duration_s=4000)
+    killable.finish(tmp_path / "whole")
+    stopped = [stop_at_random(killable, tmp_path / "cut", random.Random(k), worker=k % 2 == 1) for k in range(10)]
+    assert all(stopped)
+    killable.finish(tmp_path / "cut")
+    same_bytes(tmp_path / "whole", tmp_path / "cut")
+
+
+def test_a_ray_cluster_gives_the_same_bytes(
+    undisturbed: tuple[Killable, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ray = pytest.importorskip("ray")
+    killable, whole = undisturbed
+    monkeypatch.setenv("RAY_worker_niceness", "0")  # else its workers starve on a busy machine
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, _temp_dir=None)
+    try:
+        address = ray.get_runtime_context().gcs_address
+        command = [*killable.command, "--ray", address, "--out", str(tmp_path)]
+        assert subprocess.run(command, timeout=300, check=False).returncode == 0
+    finally:
+        ray.shutdown()
+    same_bytes(whole, tmp_path)
