@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mobfl import Job, build_task, load_scenario, plan, train
+from mobfl import Job, SgdTerms, TaskRequest, build_task, load_scenario, plan, train
 from mobfl.learning.task import Task
 
 EPOCHS, SEEDS = 30, (1, 2, 3)
@@ -30,7 +30,7 @@ def central(task: Task, seed: int) -> Scores:
     batch = ROAD.training.batch_size
     for _ in range(EPOCHS):
         order = random.permutation(len(task.pool))[: len(task.pool) // batch * batch].reshape(-1, batch)
-        model = task.local_steps(model, order, ROAD.training.learning_rate, 0.0)
+        model = task.local_steps(model, order, SgdTerms(ROAD.training.learning_rate))
         scores.append(task.evaluate(model))
     return scores
 
@@ -51,7 +51,7 @@ def show(name: str, seed: int, scores: Scores) -> None:
 
 
 def main() -> None:
-    task = build_task("beams", {}, Path(sys.argv[1]) if len(sys.argv) > 1 else None, "sample")
+    task = build_task("beams", TaskRequest(data=Path(sys.argv[1]) if len(sys.argv) > 1 else None))
     print("data:", task.record["data"], "floor:", task.baselines["commonest beams"])
     for seed in SEEDS:
         show("central", seed, central(task, seed))

@@ -27,8 +27,9 @@ from mobfl.deploy.local.fleet import Visit
 from mobfl.deploy.local.in_process import InProcessGrid, InProcessNode
 from mobfl.deploy.messages import ANSWER, MODEL, ORDER
 from mobfl.deploy.settings import Deployment
-from mobfl.deploy.station.round_loop import RoundLoop, RoundWork
-from mobfl.learning.uploads import aggregate
+from mobfl.deploy.station.round_loop import Agreement, RoundLoop, RoundWork
+from mobfl.learning.codecs.plain import Plain
+from mobfl.learning.rules import merge, rule_named
 
 PARAMETERS = 7462  # as many as the smaller Lidar2D has
 
@@ -58,10 +59,10 @@ def server_alone(nodes: int, rounds: int, round_s: float) -> None:
     model = {"w": np.zeros(PARAMETERS, np.float32)}
     overshoot_s, uploads, memory = list[float](), list[int](), list[float]()
     with tempfile.TemporaryDirectory() as folder:
-        loop = RoundLoop(grid, clock, "benchmark", EventLog(Path(folder) / "events.jsonl"), most_samples=64)
+        loop = RoundLoop(grid, clock, "benchmark", EventLog(Path(folder) / "events.jsonl"), Agreement(64, Plain()))
         for number in range(rounds):
             seen = loop.run_round(RoundWork(number, number * round_s, round_s, 24, 0.1, model))
-            model, _ = aggregate(model, seen.uploads)  # type: ignore[assignment]
+            _, model, _ = merge(rule_named("mean"), {}, model, seen.uploads)  # type: ignore[assignment]
             overshoot_s.append(seen.overshoot_s)
             uploads.append(len(seen.uploads))
             memory.append(memory_mb())

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from safetensors.numpy import save_file
 
-from mobfl import build_task
+from mobfl import TaskRequest, build_task
 from mobfl.learning.torch_steps import load, read
 from mobfl.tasks.trajectories.lanegcn import LaneGCN
 from mobfl.tasks.trajectories.task import TrajectoryTask
@@ -31,7 +31,7 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=32)
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
-    task = build_task("trajectories", {"width": given.width}, given.data, "sample")
+    task = build_task("trajectories", TaskRequest({"width": given.width}, given.data))
     assert isinstance(task, TrajectoryTask)
     floor = task.baselines["constant velocity"]["min_ade_6"]
     print({name: {k: round(v, 3) for k, v in each.items()} for name, each in task.baselines.items()}, flush=True)

@@ -23,22 +23,22 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mobfl import load_scenario
+from mobfl import Job, SgdTerms, load_scenario
 from mobfl.learning.holdings import draw_batches, held_samples
 from mobfl.learning.task import Task
 from mobfl.learning.torch_steps import load
-from mobfl.learning.uploads import Weights
+from mobfl.learning.weights import Weights
 from mobfl.mobility.poisson import poisson_crossings
 from mobfl.rng import generator, stream
 from mobfl.rounds.rules import FixedPlan, Outcome, simulate_rounds
 from mobfl.runs.loop import fresh_start, learn
-from mobfl.servers.rounds import PlannedRounds
 from mobfl.tasks.beams.generated import generated_samples
 from mobfl.tasks.beams.model import Lidar2D, cross_entropy
 from mobfl.tasks.beams.task import BeamTask, FusedBackend
 from mobfl.tasks.beams.torch_backend import TorchBackend
 
 H, T = 24, 11.776
+SEED, MANY = 3, 100  # a run with uploads, of so many steps at least
 ROAD = load_scenario("paper").with_values({"training.duration_s": 60.0, "training.loss_scale": "sample"})
 SAMPLES = generated_samples(0, 9234, 1960, "auto")
 BATCH, RATE = ROAD.training.batch_size, ROAD.training.learning_rate
@@ -64,8 +64,8 @@ def ratio(one: Callable[[], object], other: Callable[[], object], repeats: int =
 
 def uploads_by_round(task: Task) -> Uploads:
     """What the bare loop is given ready-made: the very batches that the engine draws."""
-    samples, batches = stream(0, "samples"), stream(0, "batches")
-    block = next(simulate_rounds(poisson_crossings(ROAD, 0), FixedPlan(H, T), ROAD.link, ROAD.compute, 0))
+    samples, batches = stream(SEED, "samples"), stream(SEED, "batches")
+    block = next(simulate_rounds(poisson_crossings(ROAD, SEED), FixedPlan(H, T), ROAD.link, ROAD.compute, SEED))
     rounds: Uploads = [[] for _ in range(int(ROAD.training.duration_s / T))]
     rows = block.vehicles
     assert rows is not None
@@ -115,16 +115,18 @@ def evaluate(module: Lidar2D, grids: Tensor, targets: Tensor) -> tuple[float, li
 
 def engine() -> None:
     task = BeamTask(SAMPLES, backend="torch")
-    start = fresh_start(task, 0)
+    start, scores = fresh_start(task, SEED)
     rounds = uploads_by_round(task)
+    steps, job = H * sum(map(len, rounds)), Job(task, ROAD, (H, T), SEED)
+    assert steps >= MANY, f"the run must have at least {MANY} steps to be worth comparing, got {steps}"
 
     def with_engine() -> None:
         task.evaluate(start.model)
-        for _ in learn(ROAD, task, PlannedRounds(FixedPlan(H, T)), 0, start):
-            pass
+        rows = [learnt.row for learnt in learn(job, start, scores)]
+        assert sum(row["steps"] for row in rows) == steps
 
     found = ratio(with_engine, lambda: bare_loop(rounds, start.model), 5)
-    print(f"engine on PyTorch / bare PyTorch loop ({H * sum(map(len, rounds))} steps, {len(rounds)} rounds): {found}")
+    print(f"engine on PyTorch / bare PyTorch loop ({steps} steps, {len(rounds)} rounds): {found}")
 
 
 def kernels() -> None:
@@ -133,7 +135,7 @@ def kernels() -> None:
     batches = np.random.default_rng(0).integers(9234, size=(8, BATCH))
 
     def steps(backend: FusedBackend | TorchBackend) -> Weights:
-        return backend.local_steps(weights, batches, RATE, 0.0)
+        return backend.local_steps(weights, batches, SgdTerms(RATE))
 
     print(f"PyTorch / fused, training step of {BATCH}: {ratio(lambda: steps(peer), lambda: steps(fused))}")
     print(f"PyTorch / fused, evaluation: {ratio(lambda: peer.outputs(weights), lambda: fused.outputs(weights))}")

@@ -6,7 +6,7 @@ from typing import Any
 from flwr.app import Message
 
 from fake_task import CountingTask
-from mobfl import Crossings, Scenario
+from mobfl import Crossings, Scenario, TaskRequest
 from mobfl.deploy.local.in_process import InProcessGrid, InProcessNode
 from mobfl.deploy.messages import Answer, answer_message, read_order
 from mobfl.deploy.settings import Deployment
@@ -44,14 +44,14 @@ class Vehicle:
     def __call__(self, message: Message, _: float) -> tuple[Message, float]:
         order, model = read_order(message)
         wish = {"key": str(self.key), "vehicle": self.name, **order.__dict__}
-        told, weights = self.trainer.answer(wish, model)
+        told, upload = self.trainer.answer(wish, model)
         begin_s = self.clock.start_s + (order.begin_unix_s - self.clock.begins_unix_s) / order.scale
         answer = Answer(order.run, order.round, told["samples"], self.name)
-        return answer_message(message, answer, weights), begin_s + told["delay_s"]
+        return answer_message(message, answer, upload), begin_s + told["delay_s"]
 
 
-def counting_task(**options: Any) -> CountingTask:
-    return CountingTask(**options)
+def counting_task(request: TaskRequest) -> CountingTask:
+    return CountingTask(**request.options)
 
 
 def deployment(road: Scenario, out: object, plan: str, **more: Any) -> Deployment:

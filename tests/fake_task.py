@@ -1,20 +1,20 @@
 """A task whose arithmetic can be done by hand: a local step adds 1, or what a vehicle's batch says."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from mobfl.learning.task import Integers, Pool
-from mobfl.learning.uploads import Weights
+from mobfl.learning.task import Integers, Kpi, Pool, SgdTerms
+from mobfl.learning.weights import Weights
 
 
 class CountingTask:
     """The model is one number; H local steps add H (or the sum of the batches); the loss is its distance to 40."""
 
     name = "counting"
-    kpis: Mapping[str, bool] = {"count": True}
+    kpis: Sequence[Kpi] = (Kpi("count"),)
     baselines: Mapping[str, Mapping[str, float]] = {"nothing": {"count": 0.0}}
 
     def __init__(self, samples: int = 50, by_batches: bool = False, step_s: float = 0.0) -> None:
@@ -27,7 +27,7 @@ class CountingTask:
     def initial_weights(self, seed: int) -> Weights:
         return {"w": np.zeros(1, np.float32)}
 
-    def local_steps(self, model: Weights, batches: Integers, learning_rate: float, momentum: float) -> Weights:
+    def local_steps(self, model: Weights, batches: Integers, terms: SgdTerms) -> Weights:
         time.sleep(self.step_s)
         self.trained.append(batches)
         added = batches.sum() / 1000 if self.by_batches else len(batches)

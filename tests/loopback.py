@@ -13,15 +13,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mobfl.deploy.local import processes
 from mobfl.deploy.events import Event
 from mobfl.deploy.flower_app import write_app, write_connection
+from mobfl.deploy.local import processes
 from mobfl.deploy.local.board import EventTail
 from mobfl.deploy.local.deployment import flower_command, flower_environment, listens, submit
 from mobfl.deploy.local.fleet import Fleet
 from mobfl.deploy.settings import Deployment
 from mobfl.deploy.vehicle.trainer import Trainer, TrainerServer
-from mobfl.learning.uploads import Weights
+from mobfl.learning.weights import Weights
 
 # How a vehicle answers, by its name: of what the trainer would have said, what it says instead.
 Answers = Callable[[str, dict[str, Any], Weights], tuple[dict[str, Any], Weights]]
@@ -126,9 +126,11 @@ class _Telling(TrainerServer):
         super().__init__(trainer, path, workers=8)
         self._say = say
 
-    def answer(self, wish: dict[str, Any], model: Weights) -> tuple[dict[str, Any], Weights]:
-        told, weights = super().answer(wish, model)
-        return self._say(wish["vehicle"], told, weights)
+    def answer(self, wish: dict[str, Any], model: Weights) -> tuple[dict[str, Any], bytes]:
+        told, upload = super().answer(wish, model)
+        codec = self.trainer.codec
+        said, weights = self._say(wish["vehicle"], told, codec.decode(upload, model))
+        return said, codec.encode(weights, model)
 
 
 @contextmanager

@@ -3,7 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 from mobfl import theory
-from mobfl.errors import InputError, MissingExtraError, MobflError
+from mobfl.errors import InfeasibleError, InputError, MissingExtraError, MobflError, PartError
+from mobfl.parts import EXTRAS
 from mobfl.planning.planner import algorithm_1, best_round_s, plan, plan_many
 from mobfl.planning.plans import Plan, Plans, TracePlan
 from mobfl.scenario import Scenario, load_scenario
@@ -13,28 +14,97 @@ if TYPE_CHECKING:
     from mobfl.experiments.runs import find_runs
     from mobfl.experiments.sweep import run_sweep
     from mobfl.experiments.sweep_file import load_sweep
+    from mobfl.learning.codecs import Codec
+    from mobfl.learning.local import LocalTraining
+    from mobfl.learning.rules import Rule
+    from mobfl.learning.task import Kpi, Pool, SgdTerms, Task, TaskRequest
+    from mobfl.learning.torch_task import TorchTask
+    from mobfl.learning.uploads import Upload
     from mobfl.mobility.crossings import Crossings
     from mobfl.mobility.recorded import read_crossings
+    from mobfl.mobility.sources import TrafficSource
+    from mobfl.rounds.rules import Order, Policy, Rounds
     from mobfl.rounds.simulation import Simulation, simulate
     from mobfl.runs.folder import read_history
     from mobfl.runs.history import History
-    from mobfl.runs.training import Job, train
+    from mobfl.runs.job import Job
+    from mobfl.runs.training import train
+    from mobfl.servers.choice import PlanRequest
+    from mobfl.servers.site import Site
+    from mobfl.servers.steps import Contribution, Schedule, ServerStep
     from mobfl.tasks.catalogue import build_task
 
 __version__ = "0.1.0"
+
+# Loaded when first asked for: they bring Numba and more, which planning does without.
+_LATER = {
+    "Codec": "mobfl.learning.codecs",
+    "Contribution": "mobfl.servers.steps",
+    "Crossings": "mobfl.mobility.crossings",
+    "History": "mobfl.runs.history",
+    "Job": "mobfl.runs.job",
+    "Kpi": "mobfl.learning.task",
+    "LocalTraining": "mobfl.learning.local",
+    "Order": "mobfl.rounds.rules",
+    "PlanRequest": "mobfl.servers.choice",
+    "Policy": "mobfl.rounds.rules",
+    "Pool": "mobfl.learning.task",
+    "Results": "mobfl.experiments.results",
+    "Rounds": "mobfl.rounds.rules",
+    "Rule": "mobfl.learning.rules",
+    "Schedule": "mobfl.servers.steps",
+    "ServerStep": "mobfl.servers.steps",
+    "SgdTerms": "mobfl.learning.task",
+    "Simulation": "mobfl.rounds.simulation",
+    "Site": "mobfl.servers.site",
+    "Task": "mobfl.learning.task",
+    "TaskRequest": "mobfl.learning.task",
+    "TorchTask": "mobfl.learning.torch_task",
+    "TrafficSource": "mobfl.mobility.sources",
+    "Upload": "mobfl.learning.uploads",
+    "build_task": "mobfl.tasks.catalogue",
+    "find_runs": "mobfl.experiments.runs",
+    "load_sweep": "mobfl.experiments.sweep_file",
+    "read_crossings": "mobfl.mobility.recorded",
+    "read_history": "mobfl.runs.folder",
+    "run_sweep": "mobfl.experiments.sweep",
+    "simulate": "mobfl.rounds.simulation",
+    "train": "mobfl.runs.training",
+}
 __all__ = [
+    "Codec",
+    "Contribution",
     "Crossings",
     "History",
+    "InfeasibleError",
     "InputError",
     "Job",
+    "Kpi",
+    "LocalTraining",
     "MissingExtraError",
     "MobflError",
+    "Order",
+    "PartError",
     "Plan",
+    "PlanRequest",
     "Plans",
+    "Policy",
+    "Pool",
     "Results",
+    "Rounds",
+    "Rule",
     "Scenario",
+    "Schedule",
+    "ServerStep",
+    "SgdTerms",
     "Simulation",
+    "Site",
+    "Task",
+    "TaskRequest",
+    "TorchTask",
     "TracePlan",
+    "TrafficSource",
+    "Upload",
     "algorithm_1",
     "best_round_s",
     "build_task",
@@ -51,30 +121,6 @@ __all__ = [
     "train",
 ]
 
-# Loaded when first asked for: they bring Numba and more, which planning does without.
-_LATER = {
-    "Crossings": "mobfl.mobility.crossings",
-    "History": "mobfl.runs.history",
-    "Job": "mobfl.runs.training",
-    "Results": "mobfl.experiments.results",
-    "Simulation": "mobfl.rounds.simulation",
-    "build_task": "mobfl.tasks.catalogue",
-    "find_runs": "mobfl.experiments.runs",
-    "load_sweep": "mobfl.experiments.sweep_file",
-    "read_crossings": "mobfl.mobility.recorded",
-    "read_history": "mobfl.runs.folder",
-    "run_sweep": "mobfl.experiments.sweep",
-    "simulate": "mobfl.rounds.simulation",
-    "train": "mobfl.runs.training",
-}
-_EXTRAS = {
-    "numba": ("simulation", "simulate"),
-    "pyarrow": ("simulation", "simulate"),
-    "safetensors": ("training", "train"),
-    "duckdb": ("results of many runs", "experiments"),
-    "joblib": ("a sweep", "experiments"),
-}
-
 
 def __getattr__(name: str) -> Any:
     if name not in _LATER:
@@ -84,6 +130,6 @@ def __getattr__(name: str) -> Any:
     try:
         return getattr(import_module(_LATER[name]), name)
     except ModuleNotFoundError as error:
-        if error.name not in _EXTRAS:
+        if error.name not in EXTRAS:
             raise
-        raise MissingExtraError(*_EXTRAS[error.name]) from None
+        raise MissingExtraError(*EXTRAS[error.name]) from None

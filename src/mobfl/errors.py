@@ -2,9 +2,11 @@
 
 MobflError
 ├── InputError         the caller gave something wrong: a line per mistake   (exit status 2)
-└── MissingExtraError  a part of mobfl that is not installed is needed       (exit status 1)
+├── InfeasibleError    no vehicle could ever upload with what is asked for   (exit status 3)
+├── MissingExtraError  a part of mobfl that is not installed is needed       (exit status 1)
+└── PartError          somebody's own part broke                             (exit status 1)
 
-A road on which no plan is possible is not an error: it is a `Plan` with status `infeasible`.
+`mobfl.plan` does not raise where nothing is feasible: it returns a `Plan` with status `infeasible`.
 """
 
 from collections.abc import Iterable
@@ -24,11 +26,23 @@ class InputError(MobflError, ValueError):
         super().__init__("\n".join(self.lines))
 
 
+class InfeasibleError(MobflError):
+    """No plan is possible; `reason` says why and what would help."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"No plan is possible: {reason}")
+
+
 class MissingExtraError(MobflError, ImportError):
     """A library of an optional part is not installed."""
 
     def __init__(self, purpose: str, extra: str) -> None:
         super().__init__(f"{purpose} needs the extra '{extra}': pip install 'mobfl[{extra}]'")
+
+
+class PartError(MobflError):
+    """A part that is not ours failed; its own exception is the cause."""
 
 
 def broken_line(file: Path, line: int, rule: str, value: Any) -> InputError:

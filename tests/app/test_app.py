@@ -318,7 +318,7 @@ def test_the_stream_begins_with_all_runs(page: PageServer, runs: Path) -> None:
     assert (row["local_steps"], row["round_s"], row["seed"], row["status"]) == (10, 6.0, 1, "done")
     assert row["objective"] == theory.objective(Scenario.from_dict(SMALL), 10, 6.0)
     best = mobfl.read_history(runs / "<b>6</b>-1").best("count")
-    assert row["kpis"]["count"] == {"label": "count", "best": best, "more_is_better": True}
+    assert row["kpis"]["count"] == {"label": "count", "best": best, "more_is_better": True, "leads": False}
     assert row["setting"] == rows["<b>9</b>-1"]["setting"]
 
 

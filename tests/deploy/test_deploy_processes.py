@@ -28,7 +28,9 @@ from mobfl.deploy.local.fleet import visits_of
 from mobfl.deploy.local.processes import carrying
 from mobfl.deploy.settings import Deployment
 from mobfl.deploy.vehicle.trainer import Trainer
-from mobfl.learning.uploads import Upload, Weights, aggregate
+from mobfl.learning.rules import merge, rule_named
+from mobfl.learning.uploads import Upload
+from mobfl.learning.weights import Weights
 from mobfl.mobility.recorded import write_crossings
 from mobfl.rounds.rules import FixedPlan, joined, simulate_rounds
 from mobfl.runs.loop import training_site
@@ -57,9 +59,9 @@ def replayed(settings: Deployment) -> Weights:
         uploads = list[Upload]()
         for event in events:
             wish = {"vehicle": event["vehicle"], "attempt": event["attempt"], "local_steps": 10, "learning_rate": 0.1}
-            told, weights = trainer.answer(wish, model)
-            uploads.append(Upload(weights, told["samples"]))
-        model, _ = aggregate(model, uploads)
+            told, upload = trainer.answer(wish, model)
+            uploads.append(Upload(trainer.codec.decode(upload, model), told["samples"]))
+        _, model, _ = merge(rule_named("mean"), {}, model, uploads)
     return model
 
 

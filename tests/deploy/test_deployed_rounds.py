@@ -16,7 +16,6 @@ from mobfl.deploy.station.server import serve
 from mobfl.deploy.station.settling import stretched
 from mobfl.deploy.vehicle.trainer import Trainer
 from mobfl.runs.history import Row
-from mobfl.servers.names import resolve_plan
 
 ROAD = Scenario.from_dict(
     {
@@ -34,7 +33,7 @@ def crossings(seed: int = 1, count: int = 60) -> Crossings:
 
 
 def simulated(plan: str, out: Path, road: Scenario = ROAD) -> Path:
-    job = Job(deployment(road, out, plan).build_task(), road, resolve_plan(plan, road, crossings()), 3, crossings())
+    job = Job(deployment(road, out, plan).build_task(), road, plan, 3, crossings())
     train(job, out)
     return out
 
@@ -108,12 +107,12 @@ def test_a_run_that_is_done_stays_as_it_is(tmp_path: Path) -> None:
 
 def test_a_run_is_not_begun_over_another(tmp_path: Path) -> None:
     simulated("10,6", tmp_path / "run")
-    with pytest.raises(InputError, match="must be a new folder, got a run, which --resume continues"):
+    with pytest.raises(InputError, match="must be a new folder, got a run, which can be resumed"):
         deployed(deployment(ROAD, tmp_path / "run", "10,6", scale=SCALE))
 
 
 def test_a_server_without_rounds_cannot_be_deployed(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="--plan must have rounds of a length T to be deployed"):
+    with pytest.raises(InputError, match="the plan must have rounds of a length T to be deployed"):
         deployed(deployment(ROAD, tmp_path, "fedasync", scale=SCALE))
 
 

@@ -20,19 +20,21 @@ from mobfl.deploy.events import EventLog, read_events
 from mobfl.deploy.local.in_process import InProcessGrid, InProcessNode
 from mobfl.deploy.messages import ANSWER, MODEL, Answer, answer_message, pack_model, read_order
 from mobfl.deploy.station.answers import Arrived, FetchedBeside
-from mobfl.deploy.station.round_loop import RoundLoop, RoundSeen, RoundWork, as_rounds
+from mobfl.deploy.station.round_loop import Agreement, RoundLoop, RoundSeen, RoundWork, as_rounds
 from mobfl.deploy.station.server_app import limit_unfinished_uploads
-from mobfl.learning.uploads import aggregate
+from mobfl.learning.codecs.plain import Plain
+from mobfl.learning.rules import merge, rule_named
 from mobfl.rounds.rules import Outcome
 
 MODEL_SENT = {"w": np.zeros(3, np.float32)}
 T_S = 10.0
+AGREED = Agreement(10, Plain())
 
 
 def good(message: Message) -> Message:
     order, model = read_order(message)
     trained = {name: values + order.local_steps for name, values in model.items()}
-    return answer_message(message, Answer(order.run, order.round, 4, "good"), trained)
+    return answer_message(message, Answer(order.run, order.round, 4, "good"), Plain().encode(trained, model))
 
 
 def after(delay_s: float, answer: Callable[[Message], Message] = good) -> Callable[..., Any]:
@@ -49,7 +51,7 @@ class Story:
     def __init__(self, folder: Path, *nodes: InProcessNode) -> None:
         self.clock, self.folder = StoryClock(), folder
         self.log = EventLog(folder / "events.jsonl")
-        self.loop = RoundLoop(InProcessGrid(nodes, self.clock), self.clock, "run 7", self.log, most_samples=10)
+        self.loop = RoundLoop(InProcessGrid(nodes, self.clock), self.clock, "run 7", self.log, AGREED)
 
     def round(self, number: int = 0) -> RoundSeen:
         return self.loop.run_round(RoundWork(number, number * T_S, T_S, 5, 0.1, MODEL_SENT))
@@ -165,7 +167,7 @@ def test_a_bad_answer_is_rejected_and_harms_nobody(tmp_path: Path, case: str) ->
     answer, reason = BAD[case]
     story = Story(tmp_path, vehicle(1, 4.0, answer=answer), vehicle(2, 5.0))
     seen = story.round()
-    model, rejections = aggregate(MODEL_SENT, seen.uploads)
+    _, model, rejections = merge(rule_named("mean"), {}, MODEL_SENT, seen.uploads)
     assert [*seen.refused, *rejections] == [reason]
     np.testing.assert_array_equal(model["w"], np.full(3, 5.0, np.float32))
     rejected = [event for event in read_events(tmp_path) if event["kind"] == "rejected"]

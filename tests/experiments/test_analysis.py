@@ -21,6 +21,7 @@ from mobfl.experiments.analysis import (
     spearman,
     spearman_over_time,
 )
+from mobfl.learning.task import Kpi
 from mobfl.rounds.estimates import Estimate
 from mobfl.runs.history import COLUMNS, History
 
@@ -34,7 +35,7 @@ def history(losses: list[float], initial: float = 9.0, round_s: float = 10.0) ->
         for k, loss in enumerate(losses, start=1)
     ]
     first = {"loss": initial, "score": 10 - initial, "error": 2 * initial}
-    return History.of_rows(first, rows, {"score": True, "error": False})
+    return History.of_rows(first, rows, [Kpi("score"), Kpi("error", more_is_better=False)])
 
 
 def point(h: int, t: float, g: float, *losses: float, seed: int = 0) -> Point:

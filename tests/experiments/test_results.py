@@ -15,7 +15,6 @@ from mobfl import InputError, Job, Scenario, read_history, theory, train
 from mobfl.cli import cli
 from mobfl.experiments.results import Results, export, export_tensorboard
 from mobfl.experiments.runs import find_runs
-from mobfl.servers.fedasync import FedAsync
 
 ROAD = Scenario.from_dict({"training": {"samples_per_vehicle": [20, 40], "batch_size": 8, "duration_s": 300.0}})
 
@@ -82,8 +81,8 @@ def test_times_to_a_target_are_those_of_the_histories(results: Results, folder: 
 def test_runs_of_other_settings_are_not_taken_for_seeds(folder: Path, tmp_path: Path) -> None:
     """Another server's parameter, another set of data: neither is in the scenario."""
     for place, mixing in (("a", 0.1), ("b", 0.9)):
-        train(Job(CountingTask(by_batches=True), ROAD, FedAsync(5, mixing=mixing), 1), tmp_path / place)
-    train(Job(CountingTask(), ROAD, FedAsync(5, mixing=0.1), 2), tmp_path / "c")
+        train(Job(CountingTask(by_batches=True), ROAD, f"fedasync:5,mixing={mixing}", 1), tmp_path / place)
+    train(Job(CountingTask(), ROAD, "fedasync:5,mixing=0.1", 2), tmp_path / "c")
     runs, _ = find_runs(tmp_path)
     assert [row["seeds"] for row in Results(runs).compare("min_loss").to_pylist()] == [1, 1, 1]
 
@@ -105,7 +104,7 @@ def test_a_query_reaches_no_files(results: Results, tmp_path: Path) -> None:
         with pytest.raises(InputError, match="must be SQL over runs and rounds"):
             results.query(query)
     assert not (tmp_path / "x.csv").exists()
-    with pytest.raises(InputError, match="--target must name one of loss, count, got 'counts'"):
+    with pytest.raises(InputError, match="the target must name one of loss, count, got 'counts'"):
         results.times_to("counts", 1.0)
 
 
@@ -138,7 +137,7 @@ def test_exports_hold_every_row(results: Results, tmp_path: Path) -> None:
     lines = (tmp_path / "runs.csv").read_text().splitlines()
     assert '"training.loss_scale"' in lines[0]
     assert len(lines) == 6
-    with pytest.raises(InputError, match=r"--export must end in one of \.csv, \.parquet"):
+    with pytest.raises(InputError, match=r"export must end in one of \.csv, \.parquet"):
         export(table, tmp_path / "runs.xlsx")
 
 

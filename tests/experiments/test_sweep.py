@@ -89,7 +89,7 @@ def test_a_wrong_sweep_is_told_what_is_wrong(asked: dict[str, Any], sentence: st
 @pytest.mark.parametrize(
     ("asked", "sentence"),
     [
-        (block(tasks=["nothing"]), "TASK must be one of"),
+        (block(tasks=["nothing"]), "task must be one of"),
         (block(options={"modell": 1}), "did you mean model"),
         (block(plans=["x,y"]), "plan"),
         (block(seeds=[-1]), "seed must be >= 0"),

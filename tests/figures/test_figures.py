@@ -20,12 +20,16 @@ from mobfl.figures import (
     draw_times_to_target,
     draw_uploads,
 )
+from mobfl.learning.task import Kpi
 from mobfl.rounds.estimates import Estimate
 from mobfl.runs.history import COLUMNS, History
 
 Draw = Callable[[Scenario, Path], None]
 NAN = math.nan
 FORMATS = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
+
+
+KPIS = (Kpi("top_10", "top-10 accuracy"), Kpi("min_ade_6", "minADE of 6", "m", more_is_better=False))
 
 
 def history(h: int, t: float, seed: int, nan_rounds: Sequence[int] = ()) -> History:
@@ -38,7 +42,7 @@ def history(h: int, t: float, seed: int, nan_rounds: Sequence[int] = ()) -> Hist
             dict.fromkeys(COLUMNS, k)
             | {"end_s": t * (k + 1), "loss": loss, "top_10": 1 - left, "min_ade_6": 1 + 4 * left}
         )
-    return History.of_rows({"loss": 5.0, "top_10": 0.0, "min_ade_6": 5.0}, rows, {"top_10": True, "min_ade_6": False})
+    return History.of_rows({"loss": 5.0, "top_10": 0.0, "min_ade_6": 5.0}, rows, KPIS)
 
 
 def points(paper: Scenario, steps: Sequence[int], rounds: Sequence[float], seeds: int = 1) -> list[Point]:

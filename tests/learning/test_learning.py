@@ -6,8 +6,10 @@ from scipy import stats
 
 from mobfl import InputError, Scenario
 from mobfl.learning.holdings import check_samples, draw_batches, held_samples
+from mobfl.learning.rules import merge, rule_named
 from mobfl.learning.task import Pool
-from mobfl.learning.uploads import Upload, aggregate, fault
+from mobfl.learning.uploads import Upload, fault
+from mobfl.learning.weights import Weights
 from mobfl.rng import generator, stream
 
 
@@ -16,6 +18,11 @@ def weights(*values: float) -> dict[str, np.ndarray]:
 
 
 MODEL = weights(0.0, 0.0)
+
+
+def aggregate(model: Weights, uploads: list[Upload]) -> tuple[Weights, list[str]]:
+    _, new, reasons = merge(rule_named("mean"), {}, model, uploads)
+    return new, reasons
 
 
 def test_uploads_are_weighted_by_their_samples() -> None:

@@ -25,8 +25,8 @@ from mobfl.policies.adaptive.policy import AdaptivePolicy
 from mobfl.policies.adaptive.stays import Stays, kaplan_meier
 from mobfl.policies.adaptive.watching import Watcher
 from mobfl.rounds.rules import FixedPlan, Order, Rounds, simulate_rounds
-from mobfl.servers.adaptive import AdaptiveRounds
-from mobfl.servers.names import resolve_plan
+from mobfl.servers.choice import PlanRequest
+from mobfl.servers.names import adaptive_rounds, server_of
 from mobfl.theory.distributions import Constant
 
 
@@ -278,9 +278,10 @@ def test_following_a_rush_hour_beats_every_plan_that_is_kept(paper: Scenario) ->
 
 
 def test_its_name_gives_a_server(paper: Scenario) -> None:
-    assert resolve_plan("adaptive", paper) == AdaptiveRounds(paper, Settings())
-    assert resolve_plan("adaptive:memory_s=300,worth=0.1", paper) == AdaptiveRounds(paper, Settings(300, 0.1))
-    assert resolve_plan("adaptive", paper.with_values({"link.download_s": 30})).status == "infeasible"  # type: ignore[union-attr]
+    assert server_of("adaptive", None, paper, None).schedule.policy.settings == Settings()
+    quick = server_of("adaptive:memory_s=300,worth=0.1", None, paper, None)
+    assert quick.schedule.policy.settings == Settings(300, 0.1)
+    assert (quick.describe()["memory_s"], str(quick.rule)) == (300, "mean")
 
 
 def test_training_follows_and_resumes_to_the_same_bytes(paper: Scenario, tmp_path: Path) -> None:
@@ -292,7 +293,7 @@ def test_training_follows_and_resumes_to_the_same_bytes(paper: Scenario, tmp_pat
             "traffic.speed_mps": 10,
         }
     )
-    job = Job(CountingTask(), road, AdaptiveRounds(paper, Settings(evidence=5.0)), 1)
+    job = Job(CountingTask(), road, adaptive_rounds(PlanRequest(paper), evidence=5.0), 1)
     whole = train(job, tmp_path / "whole")
     assert len(np.unique(whole.columns["local_steps"])) > 1
     stored = json.loads((tmp_path / "whole/run.json").read_text())["plan"]

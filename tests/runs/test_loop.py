@@ -4,32 +4,28 @@ import numpy as np
 import pytest
 
 from fake_task import CountingTask
-from mobfl import Scenario
+from mobfl import Crossings, Job, Kpi, Scenario, SgdTerms
 from mobfl.learning.task import Integers
-from mobfl.learning.uploads import Weights
-from mobfl.mobility.crossings import Crossings
-from mobfl.rounds.rules import FixedPlan
+from mobfl.learning.weights import Weights
+from mobfl.runs.checkpoint import Checkpoint
 from mobfl.runs.history import History
-from mobfl.runs.loop import Learnt, Start, fresh_start, learn, server_steps, training_site
+from mobfl.runs.job import training_site
+from mobfl.runs.loop import Learnt, server_steps
 from mobfl.servers.rounds import PlannedRounds
+from stories import STEADY, crossings
+from stories import run as run_job
 
-# No jitter: a vehicle needs 1 + 3 · 0.2 + 1 = 2.6 s for H = 3.
-ROAD = Scenario.from_dict(
-    {
-        "compute": {"extra_step_s": 0.0},
-        "training": {"samples_per_vehicle": [20, 40], "batch_size": 8, "duration_s": 15.0},
-    }
-)
-SERVER = PlannedRounds(FixedPlan(3, 5.0))
+ROAD, PLAN = STEADY, (3, 5.0)
 
 
-def crossings(*rows: tuple[str, float, float]) -> Crossings:
-    """Those of the story between one that has left at 0 and one that enters at 20."""
-    return Crossings.sorted(*zip(("first", -1.0, 0.0), *rows, ("last", 20.0, 30.0), strict=True))
-
-
-def run(task: CountingTask, traffic: Crossings, workers: int = 1, start: Start | None = None) -> list[Learnt]:
-    return list(learn(ROAD, task, SERVER, 7, start or fresh_start(task, 7), traffic, workers))
+def run(
+    task: CountingTask,
+    traffic: Crossings,
+    workers: int = 1,
+    begun: Checkpoint | None = None,
+    scores: dict[str, float] | None = None,
+) -> list[Learnt]:
+    return run_job(Job(task, ROAD, PLAN, 7, traffic), workers, begun, scores)
 
 
 def test_three_vehicles_in_three_rounds() -> None:
@@ -57,9 +53,9 @@ def test_uploads_of_one_round_start_from_the_same_model_and_are_averaged() -> No
 class SpoiltTask(CountingTask):
     """Whoever trains a second time sends a NaN."""
 
-    def local_steps(self, model: Weights, batches: Integers, learning_rate: float, momentum: float) -> Weights:
+    def local_steps(self, model: Weights, batches: Integers, terms: SgdTerms) -> Weights:
         first = not self.trained
-        new = super().local_steps(model, batches, learning_rate, momentum)
+        new = super().local_steps(model, batches, terms)
         return new if first else {"w": np.full(1, np.nan, np.float32)}
 
 
@@ -71,7 +67,7 @@ def test_bad_uploads_are_counted_and_change_nothing() -> None:
         (1, 1, 3.0),
         (1, 1, 3.0),
     ]
-    assert [each.rejections for each in learnt] == [(), ("not finite",), ("not finite",)]
+    assert [dict(each.checkpoint.rejections) for each in learnt] == [{}, {"not finite": 1}, {"not finite": 2}]
     assert len(task.evaluated) == 2
 
 
@@ -87,7 +83,7 @@ def test_any_number_of_workers_gives_the_same_bytes(workers: int) -> None:
     alone = run(CountingTask(by_batches=True), traffic)
     together = run(CountingTask(by_batches=True, step_s=0.01), traffic, workers)
     assert columns(alone) == columns(together)
-    assert [a.model["w"].tobytes() for a in alone] == [b.model["w"].tobytes() for b in together]
+    assert [a.checkpoint.model["w"].tobytes() for a in alone] == [b.checkpoint.model["w"].tobytes() for b in together]
 
 
 def test_a_vehicle_more_changes_nobody_elses_batches() -> None:
@@ -113,7 +109,7 @@ def test_it_goes_on_from_any_round_to_the_same_rows() -> None:
     for done in range(1, 4):
         before = whole[done - 1]
         scores = {name: before.row[name] for name in ("loss", "count")}
-        rest = run(CountingTask(by_batches=True), traffic, 2, Start(done, before.model, scores))
+        rest = run(CountingTask(by_batches=True), traffic, 2, before.checkpoint, scores)
         assert [each.row for each in rest] == [each.row for each in whole[done:]]
 
 
@@ -121,7 +117,7 @@ def test_rounds_go_on_when_nobody_comes() -> None:
     alone = Crossings.sorted(["a", "b"], [0.0, 40.0], [0.5, 41.0])
     quiet = ROAD.with_values({"training.duration_s": 30.0, "traffic.participation": 1e-9})
     task = CountingTask()
-    learnt = list(learn(quiet, task, SERVER, 7, fresh_start(task, 7), alone))
+    learnt = run_job(Job(task, quiet, PLAN, 7, alone))
     assert [(each.row["round"], each.row["end_s"], each.row["present"]) for each in learnt] == [
         (k, 5.0 * (k + 1), 0) for k in range(6)
     ]
@@ -131,7 +127,7 @@ def test_rounds_go_on_when_nobody_comes() -> None:
 def test_training_lasts_whole_rounds(round_s: float, rounds: int) -> None:
     assert len(run(CountingTask(), crossings(("a", 0.0, 9.0)))) == 3
     site = training_site(Scenario(), 0, None)
-    assert sum(1 for _ in server_steps(PlannedRounds(FixedPlan(1, round_s)), site)) == rounds
+    assert sum(1 for _ in server_steps(PlannedRounds.fixed(1, round_s), site)) == rounds
 
 
 def test_a_history_knows_the_least_loss_and_when_a_target_was_met() -> None:
@@ -140,7 +136,7 @@ def test_a_history_knows_the_least_loss_and_when_a_target_was_met() -> None:
          "rejected": 0, "loss": loss, "count": 100 - loss}
         for k, loss in enumerate([97.0, 99.0, 94.0])
     ]  # fmt: skip
-    history = History.of_rows({"loss": 98.0, "count": 2.0}, rows, {"count": True})
+    history = History.of_rows({"loss": 98.0, "count": 2.0}, rows, [Kpi("count")])
     assert [history.min_loss(t) for t in (0.0, 4.9, np.nextafter(5.0, 0.0), 14.0, 15.0)] == [
         98.0,
         98.0,
@@ -153,5 +149,5 @@ def test_a_history_knows_the_least_loss_and_when_a_target_was_met() -> None:
     assert history.time_to("count", 3.0) == 5.0
     assert history.time_to("count", 7.0) is None
     assert history.best("count") == 6.0
-    with pytest.raises(ValueError, match=r"--target must name one of loss, count, got 'top_10'"):
+    with pytest.raises(ValueError, match=r"the column must be one of loss, count, got 'top_10'"):
         history.time_to("top_10", 0.5)

@@ -15,8 +15,8 @@ from safetensors.numpy import load_file, save_file
 
 from fake_task import CountingTask
 from mobfl import InputError, Job, Scenario, read_history, train
-from mobfl.learning.task import Integers
-from mobfl.learning.uploads import Weights
+from mobfl.learning.task import Integers, SgdTerms
+from mobfl.learning.weights import Weights
 from mobfl.runs.folder import locked
 from mobfl.runs.history import Row
 from mobfl.runs.verdict import verdict
@@ -57,6 +57,7 @@ def test_a_run_folder_holds_what_is_agreed(whole: Path) -> None:
     table = pq.read_table(whole / "rounds.parquet")
     assert table.column_names == [
         "round", "start_s", "end_s", "local_steps", "present", "uploads", "rejected", "loss", "count",
+        "steps",
     ]  # fmt: skip
     assert table["round"].to_pylist() == list(range(50))
     assert pq.ParquetFile(whole / "rounds.parquet").metadata.row_group(0).column(0).compression == "ZSTD"
@@ -110,7 +111,7 @@ def test_a_run_without_an_upload_or_without_success_says_so(tmp_path: Path) -> N
 
 
 class Spoilt(CountingTask):
-    def local_steps(self, model: Weights, batches: Integers, learning_rate: float, momentum: float) -> Weights:
+    def local_steps(self, model: Weights, batches: Integers, terms: SgdTerms) -> Weights:
         return {"w": np.full(1, np.nan, np.float32)}
 
 
@@ -180,6 +181,7 @@ def test_a_checkpoint_cut_in_half_resumes_to_the_same_bytes(
 ) -> None:
     """As kill -9 may cut it: files written before it are newer than the rest."""
     from mobfl.files import json as json_files
+    from mobfl.runs import checkpoint
     from mobfl.runs import folder as run_folder
 
     real, rows = run_folder.replaced, list[Row]()
@@ -191,6 +193,7 @@ def test_a_checkpoint_cut_in_half_resumes_to_the_same_bytes(
 
     with monkeypatch.context() as patched:
         patched.setattr(run_folder, "replaced", dying)
+        patched.setattr(checkpoint, "replaced", dying)
         patched.setattr(json_files, "replaced", dying)
         with pytest.raises(Stop):
             train(job(), tmp_path / "run", checkpoint_s=0.0, progress=rows.append)
@@ -239,7 +242,7 @@ def test_another_run_cannot_be_resumed_into_this_one(whole: Path, other: Job, li
 
 
 def test_folders_that_cannot_take_a_run(whole: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"must be a new or empty folder, got a run, which --resume continues"):
+    with pytest.raises(InputError, match=r"must be a new or empty folder, got a run, which can be resumed"):
         train(job(), whole)
     with pytest.raises(InputError, match=r"must hold a run to resume, got none"):
         train(job(), tmp_path / "none", resume=True)

@@ -150,7 +150,7 @@ def test_settings_are_toml_or_text(text: str, setting: tuple[str, object]) -> No
 def test_no_setting_breaks_the_parser(key: str, value: str) -> None:
     assert parse_setting(f"road.{key}={value}")[0] == f"road.{key}"
     for wrong in (key, f"={value}", f".{key}=3", f"{key}.=3"):
-        with pytest.raises(InputError, match="--set must be"):
+        with pytest.raises(InputError, match="set must be"):
             parse_setting(wrong)
 
 

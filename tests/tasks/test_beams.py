@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from mobfl import InputError, build_task
+from mobfl import InputError, TaskRequest, build_task
 from mobfl.tasks.beams.generated import generated_samples
 from mobfl.tasks.beams.raymobtime import read_raymobtime
 from mobfl.tasks.beams.samples import one_hot_targets, seen_from_above, soft_targets
@@ -298,33 +298,33 @@ def test_what_is_not_there_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "line"),
     [
-        ({"model": "resnet"}, "--option model must be one of 'lidar2d' or 'lidar2d-small', got 'resnet'"),
-        ({"targets": "hard"}, "--option targets must be one of"),
-        ({"training_samples": 0}, "--option training_samples must be > 0, got 0"),
-        ({"modle": "lidar2d"}, "--option modle is not a known key, did you mean model"),
+        ({"model": "resnet"}, "option model must be one of 'lidar2d' or 'lidar2d-small', got 'resnet'"),
+        ({"targets": "hard"}, "option targets must be one of"),
+        ({"training_samples": 0}, "option training_samples must be > 0, got 0"),
+        ({"modle": "lidar2d"}, "option modle is not a known key, did you mean model"),
     ],
 )
 def test_wrong_options_get_a_line(options: dict[str, object], line: str) -> None:
     with pytest.raises(InputError, match=line):
-        build_task("beams", options, None, "sample")
+        build_task("beams", TaskRequest(options))
 
 
 def test_wrong_choices_get_a_line(tmp_path: Path) -> None:
     data = archive(tmp_path / "s.npz")
-    with pytest.raises(InputError, match="TASK must be one of beams, trajectories, got 'beam'"):
-        build_task("beam", {}, data, "sample")
-    with pytest.raises(InputError, match="--backend must be one of auto, fused, torch, got 'jax'"):
-        build_task("beams", {}, data, "sample", "jax")
-    with pytest.raises(InputError, match="--device must be cpu or cuda, got 'tpu'"):
-        build_task("beams", {}, data, "sample", "torch", "tpu")
-    with pytest.raises(InputError, match="--backend fused runs on --device cpu, got 'cuda'"):
-        build_task("beams", {}, data, "sample", "fused", "cuda")
+    with pytest.raises(InputError, match=r"task must be one of beams, trajectories, images, .*, got 'beam'; did you mean beams"):
+        build_task("beam", TaskRequest(data=data))
+    with pytest.raises(InputError, match="backend must be one of auto, fused, torch, got 'jax'"):
+        build_task("beams", TaskRequest(data=data, backend="jax"))
+    with pytest.raises(InputError, match="device must be cpu or cuda, got 'tpu'"):
+        build_task("beams", TaskRequest(data=data, backend="torch", device="tpu"))
+    with pytest.raises(InputError, match="backend fused runs on the device cpu, got 'cuda'"):
+        build_task("beams", TaskRequest(data=data, backend="fused", device="cuda"))
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is there")
 def test_a_gpu_that_is_not_there_is_said(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="--device cuda needs a GPU that PyTorch can use"):
-        build_task("beams", {}, archive(tmp_path / "s.npz"), "sample", "auto", "cuda")
+    with pytest.raises(InputError, match="device cuda needs a GPU that PyTorch can use"):
+        build_task("beams", TaskRequest(data=archive(tmp_path / "s.npz"), device="cuda"))
 
 
 @pytest.mark.skipif(not S010.exists(), reason=f"the data set {S010} is not there")
@@ -394,7 +394,7 @@ def test_a_run_gives_the_same_bytes_compiled_cached_and_resumed(tmp_path: Path) 
     ("arguments", "status", "line"),
     [
         (["beams", "--data", "none.npz"], 2, "--data none.npz must be a file or a folder: there is none"),
-        (["ships"], 2, "TASK must be one of beams, trajectories, got 'ships'"),
+        (["ships"], 2, "TASK must be one of beams, trajectories, images, or MODULE:OBJECT of your own, got 'ships'"),
         (["beams", "--plan", "0,5"], 2, "--plan must be H,T"),
         (["beams", *SMALL, "--target", "loss=nan"], 2, "--target must be NAME=NUMBER, got 'loss=nan'"),
         (["beams", *SMALL, "--option", "foo"], 2, "--option must be KEY=VALUE, got 'foo'"),
@@ -429,7 +429,7 @@ def test_data_are_also_looked_for_where_the_environment_says(tmp_path: Path) -> 
     assert (done.returncode, done.stderr) == (0, "")
     done = mobfl(*train, "--option", "data_seed=4", cwd=tmp_path / "sets")
     assert done.returncode == 2
-    assert "--option data_seed is the generated street's and must not come with --data" in done.stderr
+    assert "--option data_seed is the generated street's and must not come with data" in done.stderr
 
 
 def test_a_cache_that_cannot_be_written_stops_nobody(tmp_path: Path) -> None:

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+from mobfl.learning.task import SgdTerms
 from mobfl.learning.torch_steps import load, read
-from mobfl.learning.uploads import Weights
+from mobfl.learning.weights import Weights
 from mobfl.tasks.beams import layout
 from mobfl.tasks.beams.model import Lidar2D, cross_entropy
 from mobfl.tasks.beams.samples import BeamSamples
@@ -63,7 +64,7 @@ def error(found: Weights, exact: Weights) -> float:
 
 def fused_steps(weights: Weights, chosen: np.ndarray, rate: float, momentum: float, scale: str) -> Weights:
     backend = FusedBackend(SAMPLES, SAMPLES, scale, len(weights["blocks.5.norm.weight"]))
-    return backend.local_steps(weights, chosen, rate, momentum)
+    return backend.local_steps(weights, chosen, SgdTerms(rate, momentum))
 
 
 @pytest.mark.parametrize(
@@ -125,11 +126,13 @@ def test_h_steps_at_once_are_h_steps_one_by_one_bit_for_bit() -> None:
 @pytest.mark.parametrize("backend", ["fused", "torch"])
 def test_one_vehicle_is_plain_sgd_bit_for_bit(backend: str) -> None:
     """A round with one upload gives exactly what H SGD steps on the same backend give."""
-    from mobfl.learning.uploads import Upload, aggregate
+    from mobfl.learning.rules import merge, rule_named
+    from mobfl.learning.uploads import Upload
 
     task = BeamTask((SAMPLES, SAMPLES), backend=backend)
     weights, chosen = task.initial_weights(0), batches(4)
-    averaged, _ = aggregate(weights, [Upload(task.local_steps(weights, chosen, 0.1, 0.0), 1000)])
+    trained = task.local_steps(weights, chosen, SgdTerms(0.1))
+    _, averaged, _ = merge(rule_named("mean"), {}, weights, [Upload(trained, 1000)])
     plain = (
         autograd(weights, chosen, torch.float32, 0.1, 0.0, "sample")
         if backend == "torch"
@@ -140,10 +143,10 @@ def test_one_vehicle_is_plain_sgd_bit_for_bit(backend: str) -> None:
 
 def test_a_workspace_remembers_nothing() -> None:
     backend = FusedBackend(SAMPLES, SAMPLES, "sample", 5)
-    first = backend.local_steps(start(1), batches(1), 0.1, 0.0)
-    backend.local_steps(start(2), batches(2), 10.0, 0.9)
+    first = backend.local_steps(start(1), batches(1), SgdTerms(0.1))
+    backend.local_steps(start(2), batches(2), SgdTerms(10.0, 0.9))
     backend.outputs(start(2))
-    again = backend.local_steps(start(1), batches(1), 0.1, 0.0)
+    again = backend.local_steps(start(1), batches(1), SgdTerms(0.1))
     assert all(first[name].tobytes() == again[name].tobytes() for name in first)
 
 

@@ -2,6 +2,7 @@
 
 from typing import Any, Literal, NamedTuple, get_args, get_origin
 
+from mobfl.learning.holdings import SPLITS
 from mobfl.scenario import FIELDS
 from mobfl.scenario.symbols import SYMBOLS
 
@@ -54,16 +55,24 @@ def _field(key: str) -> dict[str, Any]:
         "key": key,
         **symbol._asdict(),
         "kind": _kind(key),
-        "choices": list(get_args(FIELDS[key].annotation)) if slider is None else [],
+        "choices": _choices(key) if slider is None else [],
         "slider": slider and slider._asdict(),
         "rules": _rules(key),
     }
 
 
+def _choices(key: str) -> list[str]:
+    """Of the splits those that any task may have; one that belongs to a task alone is written into the TOML."""
+    if key == "training.split":
+        return list(SPLITS)
+    annotation = FIELDS[key].annotation
+    return list(get_args(annotation)) if get_origin(annotation) is Literal else []
+
+
 def _kind(key: str) -> str:
     """How it is entered: a choice, a number, a whole number, or a whole number that may be a range."""
     annotation = FIELDS[key].annotation
-    if get_origin(annotation) is Literal:
+    if _choices(key):
         return "choice"
     kinds = set(get_args(annotation)) | {annotation}
     if key == "training.samples_per_vehicle":

@@ -14,8 +14,8 @@ from mobfl.errors import InputError
 from mobfl.experiments.analysis import best_until
 from mobfl.experiments.folder import RUNS, SWEEP, Entry, StoredSweep, read_sweep
 from mobfl.experiments.runs import TABLES, Run, read_one, run_places
-from mobfl.figures.canvas import column_label
 from mobfl.files.json import plain
+from mobfl.learning.task import Kpi
 from mobfl.runs.folder import ROUNDS, RUN, read_history, read_status
 
 _MOST_POINTS = 1000  # of a curve: more than a screen has columns
@@ -45,7 +45,7 @@ class RunsFolder:
 
     def __init__(self, folder: Path) -> None:
         if not folder.is_dir():
-            raise InputError(f"--runs must be a folder, got {str(folder)!r}")
+            raise InputError(f"runs must be a folder, got {str(folder)!r}")
         self._root = folder.resolve()
         self._seen = dict[str, Seen]()
         self._reading = threading.Lock()
@@ -136,14 +136,14 @@ def _told(run: Run, entry: Entry | None) -> Row:
         row["status"],
         **{key: row[key] for key in _KEPT},
         duration_s=run.scenario.training.duration_s,
-        kpis={kpi: _kpi(kpi, row[f"best_{kpi}"], more) for kpi, more in kpis.items()},
+        kpis={kpi.name: _kpi(kpi, row[f"best_{kpi.name}"]) for kpi in kpis},
         setting=_setting(run.description),
         tables={table: run.description["scenario"][table] for table in TABLES},
     )
 
 
-def _kpi(kpi: str, best: float, more_is_better: bool) -> Row:
-    return {"label": column_label(kpi), "best": best, "more_is_better": more_is_better}
+def _kpi(kpi: Kpi, best: float) -> Row:
+    return {"label": kpi.title, "best": best, "more_is_better": kpi.more_is_better, "leads": kpi.leads}
 
 
 def _row(name: str, entry: Entry | None, status: str, **values: Any) -> Row:

@@ -28,11 +28,11 @@ class _Server(uvicorn.Server):
 def listen(host: str, port: int) -> socket.socket:
     """A socket that listens, so that a port in use is known before anything else is done."""
     if not 1 <= port <= 65535:
-        raise InputError(f"--port must be 1 to 65535, got {port}")
+        raise InputError(f"port must be 1 to 65535, got {port}")
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except socket.gaierror as error:
-        raise InputError(f"--host must be a name or address of this computer, got {host!r}: {error.strerror}") from None
+        raise InputError(f"host must be a name or address of this computer, got {host!r}: {error.strerror}") from None
     bound = socket.socket(family, kind, protocol)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -40,7 +40,7 @@ def listen(host: str, port: int) -> socket.socket:
         bound.listen()  # whoever comes before the server has begun waits
     except OSError as error:
         bound.close()
-        raise InputError(f"--port {port} of {host} must be free, got: {error.strerror}") from None
+        raise InputError(f"port {port} of {host} must be free, got: {error.strerror}") from None
     return bound
 
 

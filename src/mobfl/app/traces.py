@@ -82,7 +82,7 @@ def _read(content: bytes, name: str, section: str) -> Crossings:
 
 def _in_the_page(line: str, file: Path, name: str) -> str:
     """A reader's sentence with the name that the person knows, and without what the command line calls things."""
-    return line.replace(str(file), name).replace("with --section", "as a section").replace("--section", "section")
+    return line.replace(str(file), name)
 
 
 def _unpacked(content: bytes) -> bytes:

@@ -3,28 +3,46 @@
 import io
 import os
 import sys
+import traceback
 
 import click
 
 import mobfl
 from mobfl.cli.deployment import deploy, trainer
-from mobfl.cli.options import FAILED, INTERRUPTED, WRONG_INPUT
+from mobfl.cli.flags import FlagWording
+from mobfl.cli.options import FAILED, INFEASIBLE, INTERRUPTED, WRONG_INPUT
 from mobfl.cli.page import app
+from mobfl.cli.parts import parts
 from mobfl.cli.planning import plan, scenarios
 from mobfl.cli.results import results
 from mobfl.cli.simulation import simulate, traffic
 from mobfl.cli.sweeps import report, reproduce, sweep
 from mobfl.cli.training import train
-from mobfl.errors import InputError, MobflError
+from mobfl.errors import InfeasibleError, InputError, MobflError
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=FlagWording, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(mobfl.__version__, prog_name="mobfl")
-def cli() -> None:
+@click.option("--verbose", is_flag=True, help="Show the traceback of what failed, such as a part of your own.")
+def cli(verbose: bool) -> None:
     """Federated learning on vehicles that are only passing by."""
 
 
-for command in (plan, simulate, train, deploy, trainer, sweep, results, report, reproduce, traffic, scenarios, app):
+for command in (
+    plan,
+    simulate,
+    train,
+    deploy,
+    trainer,
+    sweep,
+    results,
+    report,
+    reproduce,
+    traffic,
+    scenarios,
+    parts,
+    app,
+):
     cli.add_command(command)
 
 
@@ -41,7 +59,12 @@ def main() -> None:
     except InputError as error:
         click.echo(str(error), err=True)
         status = WRONG_INPUT
+    except InfeasibleError as error:
+        click.echo(str(error), err=True)
+        status = INFEASIBLE
     except MobflError as error:
+        if "--verbose" in sys.argv:
+            traceback.print_exception(error)
         click.echo(str(error), err=True)
         status = FAILED
     except OSError as error:

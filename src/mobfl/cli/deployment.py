@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from mobfl.cli.options import (
-    chosen_plan,
+    codec_option,
     console,
     cores,
     data_option,
@@ -23,6 +23,7 @@ from mobfl.cli.options import (
     plan_option,
     plot_option,
     read_trace,
+    rule_option,
     section_option,
     seed_option,
     takes_scenario,
@@ -53,6 +54,9 @@ class _Asked(NamedTuple):
     task: str
     options: tuple[str, ...]
     wanted: str
+    rule: str | None
+    local_training: str | None
+    codec: str | None
     data: Path | None
     backend: str
     device: str
@@ -75,6 +79,9 @@ class _Asked(NamedTuple):
 @click.option("--task", default="beams", show_default=True, help="beams, trajectories, or MODULE:FUNCTION of your own.")
 @click.option("--option", "options", metavar="KEY=VALUE", multiple=True, help="An option of the task; may be repeated.")
 @plan_option
+@rule_option
+@click.option("--local-training", metavar="NAME", help="How vehicles train (`mobfl train --local`); by default sgd.")
+@codec_option
 @data_option
 @click.option("--backend", default="auto", show_default=True, metavar="NAME", help="auto, fused or torch.")
 @click.option("--device", default="cpu", show_default=True, metavar="NAME", help="cpu or cuda.")
@@ -125,7 +132,8 @@ def _deployment(asked: _Asked, road: Scenario, **more: Any) -> "Deployment":
     options = dict(parse_setting(option, "--option", "KEY=VALUE") for option in asked.options)
     return Deployment(
         road.to_dict(), str(asked.out.absolute()), asked.task, options, None if data is None else str(data.absolute()),
-        asked.backend, asked.device, asked.wanted, asked.seed, scale=asked.scale, resume=asked.resume, **more,
+        asked.backend, asked.device, asked.wanted, asked.seed, scale=asked.scale, resume=asked.resume,
+        rule=asked.rule, local=asked.local_training, codec=asked.codec, home=str(Path.cwd()), **more,
     )  # fmt: skip
 
 
@@ -138,12 +146,10 @@ def _write_app(asked: _Asked, folder: Path, road: Scenario) -> None:
 
 
 def _check_rounds(asked: _Asked, road: Scenario, crossings: "Crossings | None") -> None:
-    from mobfl.planning.plans import Plan
-    from mobfl.servers.adaptive import AdaptiveRounds
+    from mobfl.servers.names import server_of
+    from mobfl.servers.rounds import deployable
 
-    plan = chosen_plan(asked.wanted, road, crossings)
-    if not isinstance(plan, Plan | tuple | AdaptiveRounds):
-        raise InputError(f"--plan must have rounds of a length T to be deployed, got {asked.wanted!r}")
+    deployable(server_of(asked.wanted, asked.rule, road, crossings).schedule)
 
 
 def _run_here(asked: _Asked, road: Scenario) -> None:
@@ -172,7 +178,7 @@ def _kept(out: Path, crossings: "Crossings | None") -> str | None:
 
 def _visits(asked: _Asked, road: Scenario, crossings: "Crossings | None") -> "list[Visit]":
     from mobfl.deploy.local.fleet import visits_of
-    from mobfl.runs.loop import training_site
+    from mobfl.runs.job import training_site
 
     most = asked.vehicles or _VEHICLES_PER_CORE * cores(None)
     visits, left_out = visits_of(training_site(road, asked.seed, crossings), most)

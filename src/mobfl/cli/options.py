@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mobfl.errors import InputError, MissingExtraError
-from mobfl.planning.plans import Plan
 from mobfl.scenario import Scenario, load_scenario, parse_setting
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from mobfl.mobility.crossings import Crossings
-    from mobfl.servers.names import AnyPlan
 
 FAILED, WRONG_INPUT, INFEASIBLE, INTERRUPTED = 1, 2, 3, 130
 
@@ -126,15 +124,29 @@ plan_option = click.option(
 )
 
 
-def chosen_plan(wanted: str, road: Scenario, crossings: "Crossings | None") -> "AnyPlan":
-    """The plan of that name; where there is none, says why and ends the command."""
-    from mobfl.servers.names import resolve_plan
+def _part_option(name: str, text: str) -> Callable[..., Any]:
+    return click.option(name, metavar="NAME", help=f"{text}; `mobfl parts` lists them.")
 
-    plan = resolve_plan(wanted, road, crossings)
-    if isinstance(plan, Plan) and plan.reason is not None:
-        click.echo(f"No plan is possible: {plan.reason}", err=True)
-        click.get_current_context().exit(INFEASIBLE)
-    return plan
+
+rule_option = _part_option("--rule", "What becomes of uploads, such as clip+median; by default the plan's own")
+local_option = _part_option("--local", "How vehicles train, such as fedprox:mu=0.01; by default sgd")
+codec_option = _part_option("--codec", "How uploads travel; by default plain")
+traffic_option = _part_option("--traffic", "Traffic instead of Poisson arrivals, such as day or MODULE:OBJECT")
+
+
+def find_traffic(
+    traffic: str | None, trace: Path | None, section: str | None, road: Scenario, seed: int
+) -> "tuple[Crossings | None, str | None]":
+    """The recorded or made traffic with its name; none where it is Poisson."""
+    if traffic is None:
+        return read_trace(trace, section), None if trace is None else trace.name
+    if trace is not None or section is not None:
+        raise InputError(f"--traffic must come without --trace and --section, got {traffic!r} with one of them")
+    need("traffic", "simulate", "numba")
+    from mobfl.mobility.sources import crossings_of
+
+    with working("making traffic"):
+        return crossings_of(traffic, road, seed), traffic
 
 
 def two_numbers(option: str, text: str) -> tuple[float, float]:

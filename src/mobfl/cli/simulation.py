@@ -8,23 +8,22 @@ import click
 from click.core import ParameterSource
 
 from mobfl.cli.options import (
-    chosen_plan,
     console,
+    find_traffic,
     json_option,
     load,
     need,
     plan_option,
     plot_option,
-    read_trace,
     section_option,
     seed_option,
     takes_scenario,
     trace_option,
+    traffic_option,
     two_numbers,
     working,
 )
 from mobfl.errors import InputError
-from mobfl.planning.plans import Plan
 from mobfl.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
 @plan_option
 @trace_option
 @section_option
+@traffic_option
 @click.option("--rounds", default=10_000, show_default=True, help="How many; a shorter trace is used as a whole.")
 @seed_option
 @json_option
@@ -47,6 +47,7 @@ def simulate(
     wanted: str,
     trace: Path | None,
     section: str | None,
+    traffic: str | None,
     rounds: int,
     seed: int,
     as_json: bool,
@@ -57,19 +58,21 @@ def simulate(
     With --plan adaptive, compare following the traffic with keeping the first plan.
     """
     need("simulation", "simulate", "numba")
+    from mobfl.policies.adaptive.policy import AdaptivePolicy
+    from mobfl.rounds.rules import FixedPlan
     from mobfl.rounds.simulation import simulate as run
+    from mobfl.servers.names import server_of
 
     road = load(scenario, settings)
-    crossings = read_trace(trace, section)
-    plan = chosen_plan(wanted, road, crossings)
-    from mobfl.servers.adaptive import AdaptiveRounds
-
-    if isinstance(plan, AdaptiveRounds):
-        _follow(road, plan.settings, rounds, seed, crossings, as_json, plot)
+    crossings, _ = find_traffic(traffic, trace, section, road, seed)
+    schedule = server_of(wanted, None, road, crossings).schedule
+    policy = getattr(schedule, "policy", None)
+    if isinstance(policy, AdaptivePolicy):
+        _follow(road, policy.settings, rounds, seed, crossings, as_json, plot)
         return
-    if not isinstance(plan, Plan | tuple):
-        raise InputError(f"--plan must have rounds of a length T to be simulated, got {wanted!r}")
-    h, t = plan.numbers[:2] if isinstance(plan, Plan) else plan
+    if not isinstance(policy, FixedPlan):
+        raise InputError(f"--plan must have rounds of one length T to be simulated, got {wanted!r}")
+    h, t = policy.local_steps, policy.round_s
     with working("simulating", rounds) as progress:
         result = run(road, h, t, rounds, seed, crossings, progress)
     if plot is not None:

@@ -182,7 +182,7 @@ def print_training(
     table = Table(box=None)
     for column in ("", "at the start", "at the end", "best", *baselines):
         table.add_column(column, justify="left" if not column else "right")
-    for name in ("loss", *history.kpis):
+    for name in ("loss", *(kpi.name for kpi in history.kpis)):
         best = history.min_loss() if name == "loss" else history.best(name)
         floors = (f"{scores[name]:.4f}" if name in scores else "" for scores in baselines.values())
         table.add_row(name, f"{history.initial[name]:.4f}", f"{history.final(name):.4f}", f"{best:.4f}", *floors)

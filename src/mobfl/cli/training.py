@@ -10,23 +10,26 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from mobfl.cli.options import (
-    chosen_plan,
+    codec_option,
     console,
     cores,
     data_option,
     find_data,
+    find_traffic,
     json_option,
     load,
+    local_option,
     need,
     parse_target,
     plan_option,
     plot_option,
-    read_trace,
+    rule_option,
     scenes_option,
     section_option,
     seed_option,
     takes_scenario,
     trace_option,
+    traffic_option,
     workers_option,
     working,
 )
@@ -35,7 +38,7 @@ from mobfl.scenario import parse_setting
 
 if TYPE_CHECKING:
     from mobfl.runs.history import History, Row
-    from mobfl.runs.training import Job
+    from mobfl.runs.job import Job
 
 Goals = Sequence[tuple[str, float]]
 
@@ -49,8 +52,12 @@ class _Asked(NamedTuple):
     wanted: str
     data: Path | None
     options: tuple[str, ...]
+    rule: str | None
+    local: str | None
+    codec: str | None
     trace: Path | None
     section: str | None
+    traffic: str | None
     seed: int
     backend: str
     device: str
@@ -68,10 +75,14 @@ class _Asked(NamedTuple):
 @click.argument("task")
 @takes_scenario
 @plan_option
+@rule_option
+@local_option
+@codec_option
 @data_option
 @click.option("--option", "options", metavar="KEY=VALUE", multiple=True, help="An option of the task; may be repeated.")
 @trace_option
 @section_option
+@traffic_option
 @seed_option
 @click.option("--backend", default="auto", show_default=True, metavar="NAME", help="auto, fused or torch.")
 @click.option("--device", default="cpu", show_default=True, metavar="NAME", help="cpu or cuda.")
@@ -86,7 +97,9 @@ class _Asked(NamedTuple):
 @plot_option
 @scenes_option
 def train(**given: Any) -> None:
-    """Train TASK (beams or trajectories) with the vehicles that pass, and write the run into a folder.
+    """Train TASK with the vehicles that pass, and write the run into a folder.
+
+    TASK is beams, trajectories, images, or MODULE:OBJECT of your own; `mobfl parts` lists all that can be exchanged.
 
     Without --data the samples are generated. The run can be interrupted at any time; the same command with --resume
     goes on, to the same bytes.
@@ -105,21 +118,25 @@ def train(**given: Any) -> None:
 
 def _build_job(asked: _Asked) -> "Job":
     """What can be checked at once is checked before any data are prepared."""
-    from mobfl.runs.training import Job, check_settings
+    from mobfl.learning.task import TaskRequest
+    from mobfl.runs.job import Job
+    from mobfl.runs.training import check_settings
+    from mobfl.servers.names import server_of
     from mobfl.tasks.catalogue import build_task
 
     check_settings(asked.out, asked.resume, cores(asked.workers), asked.checkpoint_s)
     road = load(asked.scenario, asked.settings)
     options = dict(parse_setting(option, "--option", "KEY=VALUE") for option in asked.options)
-    crossings = read_trace(asked.trace, asked.section)
-    plan = chosen_plan(asked.wanted, road, crossings)
-    data, loss_scale = find_data(asked.data), road.training.loss_scale
+    crossings, trace = find_traffic(asked.traffic, asked.trace, asked.section, road, asked.seed)
+    server_of(asked.wanted, asked.rule, road, crossings)  # which says at once if no plan is possible
     with working("preparing data") as progress:
-        task = build_task(
-            asked.task, options, data, loss_scale, asked.backend, asked.device, progress, cores(asked.workers)
-        )
+        request = TaskRequest(
+            options, find_data(asked.data), road.training.loss_scale, asked.backend, asked.device, cores(asked.workers),
+            progress,
+        )  # fmt: skip
+        task = build_task(asked.task, request)
     _tell_damaged(getattr(task, "damaged", ()))
-    return Job(task, road, plan, asked.seed, crossings, None if asked.trace is None else asked.trace.name)
+    return Job(task, road, asked.wanted, asked.seed, crossings, trace, asked.rule, asked.local, asked.codec)
 
 
 def _tell_damaged(sequences: Sequence[str]) -> None:
@@ -130,19 +147,20 @@ def _tell_damaged(sequences: Sequence[str]) -> None:
 
 
 def _check_wishes(asked: _Asked, goals: Goals, task: Any) -> None:
-    from mobfl.runs.history import check_target
-
+    known = ["loss", *(kpi.name for kpi in task.kpis)]
     for name, _ in goals:
-        check_target(name, task.kpis)
+        if name not in known:
+            raise InputError(f"--target must name one of {', '.join(known)}, got {name!r}")
     if asked.scenes is not None and not hasattr(task, "forecasts"):
         raise InputError(f"--scenes draws what trajectories predicts, got the task {asked.task}")
 
 
 def _run(asked: _Asked, job: "Job") -> "History":
-    from mobfl.runs.training import check_job
+    from mobfl.learning.task import leading
+    from mobfl.runs.job import check_job
     from mobfl.runs.training import train as run
 
-    with _following(check_job(job), job.task.kpis) as follow:
+    with _following(check_job(job), leading(job.task.kpis).name) as follow:
         return run(
             job, asked.out, resume=asked.resume, workers=cores(asked.workers), checkpoint_s=asked.checkpoint_s,
             progress=follow,
@@ -156,9 +174,10 @@ def _draw(asked: _Asked, task: Any, history: "History") -> None:
         draw_history(history, asked.plot)
     if asked.scenes is not None:
         from mobfl.figures import draw_forecasts
-        from mobfl.runs.folder import BEST, read_model
+        from mobfl.runs.checkpoint import read_checkpoint
+        from mobfl.runs.folder import BEST
 
-        best = read_model(asked.out / BEST, task.initial_weights(0)).weights
+        best = read_checkpoint(asked.out / BEST, task.initial_weights(0)).model
         draw_forecasts(task.forecasts(best), asked.scenes)
 
 
@@ -174,7 +193,7 @@ def _report(asked: _Asked, goals: Goals, job: "Job", history: "History") -> None
 
 
 @contextmanager
-def _following(duration_s: float, kpis: Any) -> Iterator[Callable[["Row"], None]]:
+def _following(duration_s: float, kpi: str) -> Iterator[Callable[["Row"], None]]:
     """A progress bar on a terminal with round, virtual time, loss, the last KPI and the time left."""
     if not sys.stderr.isatty():
         yield lambda _: None
@@ -182,7 +201,6 @@ def _following(duration_s: float, kpis: Any) -> Iterator[Callable[["Row"], None]
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    kpi = list(kpis)[-1]
     columns = (BarColumn(), TextColumn("{task.description}"), TimeRemainingColumn(), TextColumn("left"))
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         shown = bar.add_task("starting (the first run compiles for half a minute)", total=duration_s)

@@ -22,7 +22,7 @@ CONNECTION = "mobfl"  # the SuperLink's name in Flower's configuration
 def write_app(folder: Path, deployment: Deployment) -> None:
     """The folder that `flwr run` takes; the code is mobfl's, which every machine has installed."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(f"--app {folder} must be a new or empty folder, got something else")
+        raise InputError(f"app {folder} must be a new or empty folder, got something else")
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "pyproject.toml").write_text(tomli_w.dumps(_project(deployment)), encoding="utf-8")
 

@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MessageType, RecordDict
-from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from mobfl.learning.uploads import Upload, Weights, unlike
+from mobfl.learning.codecs import Codec
+from mobfl.learning.uploads import Upload
+from mobfl.learning.weights import Weights, unlike
 
 MODEL, ORDER, ANSWER = "model", "order", "answer"
 _WEIGHTS, _FORMAT = "weights", "safetensors"
@@ -37,6 +38,8 @@ class TrainingOrder:
     deadline_unix_s: float  # after it nobody waits for an answer
     scale: float = 1.0  # wall-clock seconds per second of the road
     landing_s: float = 0.0  # how long answers lately took from the vehicle's app to the base station
+    local: str = ""  # digests of how vehicles train and of how uploads travel: a vehicle that has others refuses
+    codec: str = ""
 
 
 @dataclass(frozen=True)
@@ -73,11 +76,11 @@ def read_order(message: Message) -> tuple[TrainingOrder, Weights]:
     return order, load(message.content.array_records[MODEL][_WEIGHTS].data)
 
 
-def answer_message(message: Message, answer: Answer, weights: Weights | None = None) -> Message:
-    """Without weights it says that the vehicle gives up."""
+def answer_message(message: Message, answer: Answer, upload: bytes | None = None) -> Message:
+    """With the upload as the codec wrote it; without, it says that the vehicle gives up."""
     content = RecordDict({ANSWER: ConfigRecord(asdict(answer))})
-    if weights is not None:
-        content[MODEL] = pack_model(weights)
+    if upload is not None:
+        content[MODEL] = ArrayRecord({_WEIGHTS: Array("uint8", (len(upload),), _FORMAT, upload)})
     return Message(content, reply_to=message)
 
 
@@ -104,26 +107,26 @@ def has_upload(message: Message) -> bool:
     return bool(message.content.array_records.get(MODEL))
 
 
-def read_upload(message: Message, model: Weights, most_samples: int) -> Upload:
+def read_upload(message: Message, model: Weights, most_samples: int, codec: Codec) -> Upload:
     """The upload in an answer, whose arrays have this model's names, types and shapes; raises `Refusal`.
 
-    Whether their numbers are fit to be averaged is judged by `aggregate`, as in simulation.
+    Whether their numbers are fit to be merged is judged by `merge`, as in simulation.
     """
     samples = read_answer(message).samples
     if samples > most_samples:
         raise Refusal("too many samples")
-    return Upload(_weights_like(model, message.content.array_records[MODEL]), samples, model)
+    return Upload(_weights_like(model, message.content.array_records[MODEL], codec), samples, model)
 
 
-def _weights_like(model: Weights, sent: Mapping[str, Array]) -> Weights:
+def _weights_like(model: Weights, sent: Mapping[str, Array], codec: Codec) -> Weights:
     array = sent.get(_WEIGHTS)
     if array is None or array.stype != _FORMAT:
         raise Refusal("another model")
-    if len(array.data) > sum(values.nbytes + _HEADER_BYTES for values in model.values()) + _HEADER_BYTES:
+    if len(array.data) > codec.size(model) + _HEADER_BYTES * (1 + len(model)):
         raise Refusal("too large")
     try:
-        weights = load(array.data)
-    except (SafetensorError, ValueError, TypeError, KeyError):
+        weights = codec.decode(array.data, model)
+    except Exception:  # whatever a stranger's bytes do to a codec, they are no upload
         raise Refusal("unreadable") from None
     if (reason := unlike(model, weights)) is not None:
         raise Refusal(reason)

@@ -2,20 +2,18 @@
 
 import json
 import math
+import sys
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from mobfl.errors import InputError
-from mobfl.learning.task import Task
+from mobfl.learning.task import Task, TaskRequest
 from mobfl.mobility.crossings import Crossings
-from mobfl.planning.plans import Plan
-from mobfl.runs.training import Job
+from mobfl.runs.job import Job
 from mobfl.scenario import Scenario
-from mobfl.servers.names import resolve_plan
 from mobfl.tasks.catalogue import build_task
 
 CONFIG_KEY = "deployment"  # in the app's configuration
@@ -39,10 +37,14 @@ class Deployment:
     impose: bool = False  # vehicles answer after the scenario's delays instead of as fast as they can
     lead_s: float = 0.0  # wall-clock time from being ready to the first round
     resume: bool = False
+    rule: str | None = None
+    local: str | None = None
+    codec: str | None = None
+    home: str | None = None  # the folder where the command was given
 
     def __post_init__(self) -> None:
         if self.scale is not None and not 0.1 <= self.scale <= 1000:
-            raise InputError(f"--scale must be 0.1 to 1000 wall-clock seconds per second, got {self.scale:g}")
+            raise InputError(f"scale must be 0.1 to 1000 wall-clock seconds per second, got {self.scale:g}")
         if not 0 <= self.lead_s < math.inf:
             raise InputError(f"lead_s must be >= 0, got {self.lead_s:g}")
 
@@ -80,22 +82,23 @@ class Deployment:
             raise InputError(f"{folder} must be a folder that mobfl deploy --app wrote, got {error!r}") from None
 
     def build_task(self) -> Task:
-        """The task of that name, or what the function `MODULE:FUNCTION` makes of the options."""
-        module, colon, function = self.task.partition(":")
-        if not colon:
-            data = None if self.data is None else Path(self.data)
-            scale = self.road.training.loss_scale
-            return build_task(self.task, self.options, data, scale, self.backend, self.device)
-        try:
-            build = getattr(import_module(module), function)
-        except (ImportError, AttributeError) as error:
-            raise InputError(f"--task {self.task} must name a function that can be imported: {error}") from None
-        task: Task = build(**self.options)
-        return task
+        """The task of that name; one of somebody's own is looked for where the command was given, too."""
+        self.enter_home()
+        data = None if self.data is None else Path(self.data)
+        scale = self.road.training.loss_scale
+        return build_task(self.task, TaskRequest(self.options, data, scale, self.backend, self.device))
+
+    def enter_home(self) -> None:
+        """Parts of one's own lie in the folder where the command was given."""
+        if self.home is not None and self.home not in sys.path and Path(self.home).is_dir():
+            sys.path.insert(0, self.home)
 
     def job(self, task: Task, road: Scenario, crossings: Crossings | None = None) -> Job:
         """As for `mobfl train`; raises where no plan is possible on this road."""
-        plan = resolve_plan(self.plan, road, crossings)
-        if isinstance(plan, Plan) and plan.reason is not None:
-            raise InputError(f"no plan is possible: {plan.reason}")
-        return Job(task, road, plan, self.seed, crossings, None if self.trace is None else Path(self.trace).name)
+        self.enter_home()
+        trace = None if self.trace is None else Path(self.trace).name
+        return Job(task, road, self.plan, self.seed, crossings, trace, self.rule, self.local, self.codec)
+
+    def vehicle_job(self, task: Task) -> Job:
+        """What a vehicle must know of it: how to train, and how uploads travel."""
+        return self.job(task, self.road)

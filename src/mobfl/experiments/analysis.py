@@ -80,9 +80,7 @@ class Regret:
 
 
 def more_is_better(history: History, column: str) -> bool:
-    if column != "loss" and column not in history.kpis:
-        raise InputError(f"column must be one of {', '.join(['loss', *history.kpis])}, got {column!r}")
-    return history.kpis.get(column, False)
+    return history.kpi(column).more_is_better
 
 
 def best_until(history: History, column: str, at_s: ArrayLike) -> Array:

@@ -69,7 +69,7 @@ def _ray_cluster(address: str) -> Iterator[None]:
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, ValueError, RuntimeError) as error:
-        raise InputError(f"--ray must be the address of a running cluster, got {address!r}: {error}") from None
+        raise InputError(f"ray must be the address of a running cluster, got {address!r}: {error}") from None
     register_ray()  # type: ignore[no-untyped-call]
     try:
         yield

@@ -14,7 +14,7 @@ import duckdb
 import pyarrow as pa
 
 from mobfl.errors import InputError, MissingExtraError
-from mobfl.experiments.runs import TABLES, Run
+from mobfl.experiments.runs import PARTS, TABLES, Run
 from mobfl.files.atomic import replaced
 from mobfl.runs.history import COLUMNS, WHOLE
 
@@ -28,7 +28,7 @@ class Results:
         if not runs:
             raise InputError("results must hold at least one run, got none")
         self.runs = runs
-        self.kpis = {kpi: more for run in runs for kpi, more in run.history.kpis.items()}
+        self.kpis = {kpi.name: kpi for run in runs for kpi in run.history.kpis}
         self._database = duckdb.connect()
         for name, table in (("runs", pa.Table.from_pylist(_aligned(runs))), ("rounds", _rounds(runs))):
             self._database.register("source", table)
@@ -52,7 +52,7 @@ class Results:
 
     def compare(self, metric: str, where: str | None = None) -> pa.Table:
         """A row per plan and setting: the metric's mean, least and most over the seeds of finished runs."""
-        same = ("task", "plan", "policy", "local_steps", "round_s", "objective", "data", "trace", *TABLES)
+        same = ("task", "plan", "policy", *PARTS, "local_steps", "round_s", "objective", "data", "trace", *TABLES)
         return self.query(
             f"""SELECT {", ".join(f"any_value({name}) AS {name}" for name in same)}, count(DISTINCT seed) AS seeds,
                        avg({metric}) AS mean, min({metric}) AS least, max({metric}) AS most
@@ -62,8 +62,8 @@ class Results:
     def times_to(self, column: str, target: float) -> dict[str, float | None]:
         """By run: virtual seconds until its loss or KPI was as good as the target; None if it never was."""
         if column != "loss" and column not in self.kpis:
-            raise InputError(f"--target must name one of {', '.join(['loss', *self.kpis])}, got {column!r}")
-        known = {run.name: run.history for run in self.runs if column == "loss" or column in run.history.kpis}
+            raise InputError(f"the target must name one of {', '.join(['loss', *self.kpis])}, got {column!r}")
+        known = {run.name: run.history for run in self.runs if column == "loss" or column in run.history.columns}
         return {name: history.time_to(column, target) for name, history in known.items()}
 
 
@@ -95,7 +95,7 @@ def _first_line(error: Exception) -> str:
 
 def check_export(file: Path) -> None:
     if file.suffix.lower() not in _EXPORTS:
-        raise InputError(f"--export must end in one of {', '.join(_EXPORTS)}, got {str(file)!r}")
+        raise InputError(f"export must end in one of {', '.join(_EXPORTS)}, got {str(file)!r}")
 
 
 def export(table: pa.Table, file: Path) -> None:
@@ -112,9 +112,9 @@ def export(table: pa.Table, file: Path) -> None:
 
                 csv.write_csv(table.flatten(), temporary)
     except OSError as error:
-        raise InputError(f"--export {str(file)!r} cannot be written: {error.strerror}") from None
+        raise InputError(f"export {str(file)!r} cannot be written: {error.strerror}") from None
     except pa.ArrowException as error:
-        raise InputError(f"--export {str(file)!r} must be a format that can hold the result: {error}") from None
+        raise InputError(f"export {str(file)!r} must be a format that can hold the result: {error}") from None
 
 
 def export_tensorboard(runs: Iterable[Run], folder: Path) -> None:
@@ -128,6 +128,6 @@ def export_tensorboard(runs: Iterable[Run], folder: Path) -> None:
         with SummaryWriter(str(folder / run.name)) as writer:
             writer.add_text("run", f"```\n{json.dumps(dict(run.description), indent=2)}\n```")
             steps = history.columns["end_s"].round().astype(int).tolist()
-            for name in ("loss", *history.kpis, "uploads"):
+            for name in ("loss", *(kpi.name for kpi in history.kpis), "uploads"):
                 for step, value in zip(steps, history.columns[name].tolist(), strict=True):
                     writer.add_scalar(name, value, step)

@@ -18,8 +18,9 @@ from mobfl.scenario import Scenario
 from mobfl.servers.names import plan_name
 
 TABLES = ("road", "traffic", "link", "compute", "training")
+PARTS = ("rule", "local", "codec")  # which runs of before did not name
 # Runs that agree in these differ by their seeds only.
-_IDENTITY = ("task", "plan", "trace", "scenario", "data")
+_IDENTITY = ("task", "plan", "rule", "local", "codec", "trace", "scenario", "data", "parts")
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Run:
     @property
     def identity(self) -> str:
         """The same for runs that differ by their seeds only."""
-        text = json.dumps([self.description[key] for key in _IDENTITY], sort_keys=True)
+        text = json.dumps([self.description.get(key) for key in _IDENTITY], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     @property
@@ -63,6 +64,7 @@ class Run:
             "task": told["task"],
             "plan": self.plan,
             "policy": plan["policy"],
+            **{part: told.get(part) for part in PARTS},
             "local_steps": plan["local_steps"],
             "round_s": plan["round_s"],
             "objective": self.objective,
@@ -77,8 +79,8 @@ class Run:
             "virtual_s": float(history.columns["end_s"][-1]) if len(history) else 0.0,
             "min_loss": history.min_loss(),
             "last_loss": history.final("loss"),
-            **{f"best_{kpi}": history.best(kpi) for kpi in history.kpis},
-            **{f"last_{kpi}": history.final(kpi) for kpi in history.kpis},
+            **{f"best_{kpi.name}": history.best(kpi.name) for kpi in history.kpis},
+            **{f"last_{kpi.name}": history.final(kpi.name) for kpi in history.kpis},
             "wall_s": read_timing(self.folder).get("wall_s"),
             "identity": self.identity,
             **{table: _plain(told["scenario"][table]) for table in TABLES},

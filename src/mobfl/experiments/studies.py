@@ -12,6 +12,7 @@ from mobfl import theory
 from mobfl.experiments.analysis import Point, Regret, best_until, proxy_spearman, regret, spans_plane
 from mobfl.experiments.folder import RUNS, Entry, read_sweep
 from mobfl.experiments.runs import Run, read_one
+from mobfl.learning.task import LOSS, Kpi
 from mobfl.rounds.estimates import BatchMeans, Estimate
 from mobfl.runs.folder import read_status
 from mobfl.runs.history import History
@@ -61,10 +62,14 @@ class Study:
         return self.runs[0].run.scenario
 
     @property
-    def kpi(self) -> str:
-        """The KPI of the paper: top-10 accuracy, minADE of six."""
-        kpis = self.runs[0].history.kpis
-        return next(name for name in ("top_10", "min_ade_6", *kpis) if name in kpis)
+    def kpi(self) -> Kpi:
+        """The task's KPI that leads; the loss where it has none."""
+        return self.runs[0].history.leading
+
+    @property
+    def columns(self) -> list[Kpi]:
+        """What runs are judged by: the loss, and the KPI that leads."""
+        return [LOSS] if self.kpi == LOSS else [LOSS, self.kpi]
 
     @cached_property
     def points(self) -> list[Point]:
@@ -110,10 +115,10 @@ class Study:
 
     def correlations(self) -> dict[str, Estimate]:
         """Spearman of g with what was reached, for the loss and the KPIs."""
-        return {column: proxy_spearman(self.points, column) for column in ("loss", *self.runs[0].history.kpis)}
+        return {kpi.name: proxy_spearman(self.points, kpi.name) for kpi in (LOSS, *self.runs[0].history.kpis)}
 
     def regrets(self) -> dict[str, Regret]:
-        return {column: regret(self.points, column) for column in ("loss", self.kpi)}
+        return {kpi.name: regret(self.points, kpi.name) for kpi in self.columns}
 
     def target(self) -> float:
         """What the first label's worst run reached in half of the time: a loss that a sensible plan gets to."""

@@ -14,20 +14,21 @@ from pathlib import Path
 from typing import Any
 
 from mobfl import theory
-from mobfl.errors import InputError
+from mobfl.errors import InfeasibleError, InputError
 from mobfl.experiments.folder import RUNS, Entry, write_sweep
 from mobfl.experiments.pool import ALL, Pool, watching
 from mobfl.experiments.sweep_file import Request, Sweep
 from mobfl.files.json import plain
-from mobfl.learning.task import Task
+from mobfl.learning.task import Task, TaskRequest
 from mobfl.mobility.crossings import Crossings
 from mobfl.mobility.recorded import read_crossings
 from mobfl.mobility.sections import parse_section
-from mobfl.planning.plans import Plan
+from mobfl.mobility.sources import crossings_of
 from mobfl.runs import folder as run_folder
-from mobfl.runs.training import CHECKPOINT_S, Job, check_job, train
+from mobfl.runs.job import Job, check_job
+from mobfl.runs.training import CHECKPOINT_S, train
 from mobfl.scenario import Scenario
-from mobfl.servers.names import plan_name, resolve_plan
+from mobfl.servers.names import plan_name
 from mobfl.tasks.catalogue import build_task
 
 _DEATHS = 3  # so often a run that is alone may take its worker with it
@@ -64,9 +65,9 @@ def name_runs(sweep: Sweep, progress: Callable[[int], None] = lambda _: None) ->
             check_job(job)
             told = job.describe()
             named.append(Planned(_name(told), request, _work(told["plan"], request.scenario)))
-        except InputError as error:
+        except (InputError, InfeasibleError) as error:
             run = f"{request.task}, plan {request.plan}, seed {request.seed}"
-            mistakes |= dict.fromkeys(f"{run}: {line}" for line in error.lines)
+            mistakes |= dict.fromkeys(f"{run}: {line}" for line in str(error).splitlines())
         progress(done)
     if mistakes:
         raise InputError(mistakes)
@@ -75,7 +76,7 @@ def name_runs(sweep: Sweep, progress: Callable[[int], None] = lambda _: None) ->
 
 def _work(plan: Mapping[str, Any], road: Scenario) -> float:
     """The local steps that are expected, and an evaluation per round; servers without rounds are much the same."""
-    h, t = plan["local_steps"], plan["round_s"] or road.dwell_s
+    h, t = plan["local_steps"] or 1, plan["round_s"] or road.dwell_s
     return road.training.duration_s / t * (float(theory.expected_uploads(road, h, t)) * h + _STEPS_PER_EVALUATION)
 
 
@@ -87,12 +88,13 @@ def _name(told: Mapping[str, Any]) -> str:
 
 
 def _job(request: Request) -> Job:
-    task, crossings = _task(*_task_key(request)), _crossings(request.trace, request.section)
-    plan = resolve_plan(request.plan, request.scenario, crossings)
-    if isinstance(plan, Plan) and plan.reason is not None:
-        raise InputError(f"no plan is possible: {plan.reason}")
-    trace = None if request.trace is None else request.trace.name
-    return Job(task, request.scenario, plan, request.seed, crossings, trace)
+    task, crossings = _task(*_task_key(request)), _crossings(request)
+    trace = request.traffic if request.trace is None else request.trace.name
+    job = Job(
+        task, request.scenario, request.plan, request.seed, crossings, trace, request.rule, request.local, request.codec
+    )
+    _ = job.server  # which finds out whether there is a plan
+    return job
 
 
 def _task_key(request: Request) -> tuple[Any, ...]:
@@ -103,11 +105,17 @@ def _task_key(request: Request) -> tuple[Any, ...]:
 @cache
 def _task(name: str, options: str, data: Path | None, loss_scale: str) -> Task:
     """Once per process: its data are the same for all runs."""
-    return build_task(name, json.loads(options), data, loss_scale)
+    return build_task(name, TaskRequest(json.loads(options), data, loss_scale))
+
+
+def _crossings(request: Request) -> Crossings | None:
+    if request.traffic is not None:
+        return crossings_of(request.traffic, request.scenario, request.seed)
+    return _read(request.trace, request.section)
 
 
 @cache
-def _crossings(trace: Path | None, section: str | None) -> Crossings | None:
+def _read(trace: Path | None, section: str | None) -> Crossings | None:
     return None if trace is None else read_crossings(trace, parse_section(section) if section else None)
 
 
@@ -138,9 +146,9 @@ def run_sweep(
     """
     out, runs = Path(out), name_runs(sweep) if runs is None else runs
     if workers < 1 and not (ray is not None and workers == ALL):
-        raise InputError(f"--workers must be >= 1, got {workers}")
+        raise InputError(f"workers must be >= 1, got {workers}")
     if not checkpoint_s >= 0:
-        raise InputError(f"--checkpoint must be >= 0 s, got {checkpoint_s:g}")
+        raise InputError(f"checkpoint_s must be >= 0, got {checkpoint_s:g}")
     run_folder.make(out / RUNS)
     with run_folder.locked(out):
         entries = [Entry(run.name, run.request.task, run.request.study, run.request.label) for run in runs]

@@ -6,9 +6,13 @@ scenarios = ["paper"]                  # names or files
 plans = ["mobfl", "5,10"]              # as `mobfl train --plan` has them, and a grid if both of these are given:
 local_steps = [5, 24]
 round_s = [5, 10, 20]
+rules = ["mean", "clip+median"]        # these three as --rule, --local and --codec have them; without, the defaults
+locals = ["sgd", "fedprox:mu=0.01"]
+codecs = ["plain"]
 seeds = [1, 2]
 data = "raymobtime/s010.npz"           # without it, generated data
 options = {targets = "soft"}           # of the task
+traffic = "my_traffic:bursts"          # a source of traffic; or trace = "crossings.csv"
 set = {"training.duration_s" = 2500}
 vary = {"training.learning_rate" = [0.05, 0.1]}
 study = "steps and rounds"             # what the report shows together, and how it calls these runs
@@ -46,6 +50,10 @@ class Request:
     section: str | None = None
     study: str = ""
     label: str = ""
+    rule: str | None = None
+    local: str | None = None
+    codec: str | None = None
+    traffic: str | None = None
 
 
 @dataclass(frozen=True)
@@ -61,6 +69,9 @@ class _Block(Table):
     tasks: list[str] = Field(min_length=1)
     scenarios: list[str] = Field(["paper"], min_length=1)
     plans: list[str] = Field([])
+    rules: list[str] = Field([])
+    locals: list[str] = Field([])
+    codecs: list[str] = Field([])
     local_steps: list[Count] = Field([])
     round_s: list[Positive] = Field([])
     seeds: list[int] = Field([0], min_length=1)
@@ -68,6 +79,7 @@ class _Block(Table):
     options: dict[str, Any] = Field({})
     trace: str | None = None
     section: str | None = None
+    traffic: str | None = None
     set: dict[str, Any] = Field({})
     vary: dict[str, list[Any]] = Field({})
     study: str = ""
@@ -141,6 +153,8 @@ def _check(block: _Block) -> None:
         raise InputError(f"sweep: a grid must have both local_steps and round_s, got no {missing}")
     if not block.plans and not block.local_steps:
         raise InputError("sweep: a block of runs must have plans or a grid of local_steps and round_s, got neither")
+    if block.traffic is not None and block.trace is not None:
+        raise InputError(f"sweep: traffic must come without a trace, got {block.traffic!r} and {block.trace!r}")
     if block.section is not None and block.trace is None:
         raise InputError(f"sweep: section must come with a trace, got {block.section!r} alone")
     empty = [key for key, values in block.vary.items() if not values]
@@ -155,15 +169,26 @@ def _requests(block: _Block, data: Path | None) -> Iterator[Request]:
     for seed, task, source, values in itertools.product(block.seeds, block.tasks, block.scenarios, variations):
         scenario = load_scenario(source).with_values(block.set | values)
         apart = [source] * (len(block.scenarios) > 1) + [f"{key}={value}" for key, value in values.items()]
-        for plan in (*block.plans, *grid):
-            label = ", ".join([block.label or plan, *apart])
+        for plan, parts in itertools.product((*block.plans, *grid), _parts(block)):
+            named = [str(part) for part, choices in zip(parts, _choices(block), strict=True) if len(choices) > 1]
+            label = ", ".join([block.label or plan, *named, *apart])
             files = _found(block.data, data), block.options, _found(block.trace, data), block.section
-            yield Request(task, scenario, plan, seed, *files, block.study or task, label)
+            yield Request(task, scenario, plan, seed, *files, block.study or task, label, *parts, block.traffic)
+
+
+def _choices(block: _Block) -> tuple[list[str], list[str], list[str]]:
+    return block.rules, block.locals, block.codecs
+
+
+def _parts(block: _Block) -> list[tuple[str | None, str | None, str | None]]:
+    """Every rule with every local training and every codec; None where the default is meant."""
+    rules, locals_, codecs = (list[str | None](choices) or [None] for choices in _choices(block))
+    return list(itertools.product(rules, locals_, codecs))
 
 
 def _has_hope(request: Request, block: _Block) -> bool:
     """Of a grid only plans in which a vehicle can upload in time are taken; those that are named are."""
-    if request.plan in block.plans or block.trace is not None:
+    if request.plan in block.plans or block.trace is not None or block.traffic is not None:
         return True
     h, t = map(float, request.plan.split(","))
     return bool(theory.expected_uploads(request.scenario, h, t) > 0)

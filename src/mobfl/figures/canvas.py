@@ -20,19 +20,6 @@ BLUE, BROWN = "#0b4f8a", "#b5651d"
 # In greyscale the curves differ by their dashes.
 DASHES: tuple[Any, ...] = ("dotted", (0, (3, 1, 1, 1, 1, 1)), "dashed", "dashdot")
 L_MIN = r"$L_\mathrm{min}$"
-# A KPI's name without its number, and how an axis says it.
-_KPI_LABELS = {
-    "top": "top-{} accuracy",
-    "min_ade": "minADE of {} (m)",
-    "min_fde": "minFDE of {} (m)",
-    "miss_rate": "miss rate of {}",
-}
-
-
-def column_label(column: str) -> str:
-    """A column of a history as an axis says it, with its unit."""
-    kpi, _, number = column.rpartition("_")
-    return "validation loss" if column == "loss" else _KPI_LABELS.get(kpi, column).format(number)
 
 
 def as_text(label: str) -> str:
@@ -40,7 +27,7 @@ def as_text(label: str) -> str:
     return ("\u200b" if label.startswith("_") else "") + label.replace("$", r"\$")
 
 
-def check_plot_file(file: Path, option: str = "--plot") -> None:
+def check_plot_file(file: Path, option: str = "plot") -> None:
     if file.suffix.lower() not in _FORMATS:
         raise InputError(f"{option} must end in one of {', '.join(_FORMATS)}, got {str(file)!r}")
 
@@ -75,7 +62,7 @@ def _save(figure: "Figure", file: Path) -> None:
         figure.savefig(part, metadata=undated)
         part.replace(file)
     except OSError as error:
-        raise InputError(f"--plot {str(file)!r} cannot be written: {error.strerror}") from None
+        raise InputError(f"plot {str(file)!r} cannot be written: {error.strerror}") from None
     finally:
         with suppress(OSError):
             part.unlink()

@@ -20,7 +20,8 @@ from mobfl.experiments.analysis import (
     regret,
     spans_plane,
 )
-from mobfl.figures.canvas import BLUE, BROWN, L_MIN, as_text, canvas, check_something_to_draw, column_label
+from mobfl.figures.canvas import BLUE, BROWN, L_MIN, as_text, canvas, check_something_to_draw
+from mobfl.learning.task import LOSS, Kpi
 from mobfl.planning.planner import plan
 from mobfl.rounds.estimates import Estimate
 from mobfl.scenario import Scenario
@@ -77,7 +78,7 @@ def _draw_reached(axes: Axes3D, points: Sequence[Point]) -> None:
     for what, result, look in (("best", found.best, _BEST), ("MOB-FL's choice", found.chosen, _MOBFL)):
         label = f"{what}: {_named(result.local_steps, result.round_s)}"
         axes.plot([result.local_steps], [result.round_s], [-result.mean], label=label, **look)
-    axes.text2D(0.0, 0.95, f"(a) {_label('loss')}", transform=axes.transAxes)
+    axes.text2D(0.0, 0.95, f"(a) {_label(LOSS)}", transform=axes.transAxes)
 
 
 def _draw_fit(axes: Axes3D, h: Array, t: Array, z: Array) -> None:
@@ -133,7 +134,7 @@ def draw_fig3(points: Sequence[Point], scenario: Scenario, kpi: str, file: Path)
         for axes, h in zip(grid, steps, strict=False):
             _draw_results(axes, h, results, kpi)
         _up_is_better(grid[0], points[0], kpi)
-        _label_grid(grid, behind, across, _label(kpi))
+        _label_grid(grid, behind, across, _label(points[0].history.kpi(kpi)))
         handles = [line for axes in (grid[0], behind[0]) for line in axes.get_legend_handles_labels()[0]]
         figure.legend(handles=handles, loc="outside lower center", ncols=4)
 
@@ -189,14 +190,16 @@ def draw_proxy(points: Sequence[Point], kpi: str, file: Path) -> None:
     """Draws what the runs reached against the g of their plans, −L_min and a KPI, with Spearman's rho over plans."""
     check_something_to_draw(points)
     with canvas(file) as figure:
-        for axes, letter, column in zip(figure.subplots(1, 2), "ab", ("loss", kpi), strict=True):
+        columns = ("loss",) if kpi == "loss" else ("loss", kpi)
+        panels = figure.subplots(1, len(columns), squeeze=False)[0]
+        for axes, letter, column in zip(panels, "ab", columns, strict=False):
             results = mean_over_seeds(points, column)
             _draw_runs(axes, [(result.objective, result) for result in results], column)
             mobfl = chosen_by_mobfl(results)
             axes.plot(mobfl.objective, _shown(mobfl.mean, column), "*", color=BROWN, markersize=9, label="MOB-FL")
             _up_is_better(axes, points[0], column)
             axes.set_title(f"({letter}) {_said(proxy_spearman(points, column))}")
-            axes.set(xlabel="g (valid local steps per second)", ylabel=_label(column))
+            axes.set(xlabel="g (valid local steps per second)", ylabel=_label(points[0].history.kpi(column)))
         axes.legend(loc="lower right")
 
 
@@ -242,8 +245,8 @@ def _up_is_better(axes: "Axes", point: Point, column: str) -> None:
         axes.invert_yaxis()
 
 
-def _label(column: str) -> str:
-    return rf"$-${L_MIN}$(T_A)$" if column == "loss" else f"best {column_label(column)}"
+def _label(kpi: Kpi) -> str:
+    return rf"$-${L_MIN}$(T_A)$" if kpi == LOSS else f"best {as_text(kpi.title)}"
 
 
 def _named(local_steps: float, round_s: float) -> str:

@@ -9,7 +9,17 @@ from numpy.typing import NDArray
 
 from mobfl.errors import InputError
 from mobfl.experiments.analysis import best_until, more_is_better
-from mobfl.figures.canvas import BLUE, BROWN, L_MIN, as_text, canvas, check_something_to_draw, column_label
+from mobfl.figures.canvas import (
+    BLUE,
+    BROWN,
+    L_MIN,
+    ONE_COLUMN_IN,
+    TWO_COLUMNS_IN,
+    as_text,
+    canvas,
+    check_something_to_draw,
+)
+from mobfl.learning.task import LOSS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,22 +43,23 @@ _INSTANTS = 501  # along a learning curve
 
 
 def draw_history(history: "History", file: Path) -> None:
-    """Draws the loss with L_min, and a KPI, over virtual time."""
-    kpi = list(history.kpis)[-1 if all(history.kpis.values()) else 0]
+    """Draws the loss with L_min, and the KPI that leads if there is one, over virtual time."""
+    kpi = history.leading
     times = np.append(0.0, history.columns["end_s"])
-    with canvas(file) as figure:
-        left, right = figure.subplots(1, 2)
+    with canvas(file, TWO_COLUMNS_IN if history.kpis else ONE_COLUMN_IN) as figure:
+        panels = figure.subplots(1, 2 if history.kpis else 1, squeeze=False)[0]
         losses = np.append(history.initial["loss"], history.columns["loss"])
-        left.step(times, losses, where="post", color="0.6", linewidth=0.8, label="loss")
-        left.step(times, np.fmin.accumulate(losses), where="post", color="black", label=f"least so far, {L_MIN}")
-        left.set(ylabel=column_label("loss"))
-        left.set_title("(a) loss")
-        left.legend()
-        values = np.append(history.initial[kpi], history.columns[kpi])
-        right.step(times, values, where="post", color="black", linewidth=0.8)
-        right.set(ylabel=column_label(kpi))
-        right.set_title(f"(b) {kpi}")
-        for axes in (left, right):
+        panels[0].step(times, losses, where="post", color="0.6", linewidth=0.8, label="loss")
+        panels[0].step(times, np.fmin.accumulate(losses), where="post", color="black", label=f"least so far, {L_MIN}")
+        panels[0].set(ylabel=LOSS.title)
+        panels[0].set_title("(a) loss" if history.kpis else "loss")
+        panels[0].legend()
+        if history.kpis:
+            values = np.append(history.initial[kpi.name], history.columns[kpi.name])
+            panels[1].step(times, values, where="post", color="black", linewidth=0.8)
+            panels[1].set(ylabel=as_text(kpi.title))
+            panels[1].set_title(f"(b) {as_text(kpi.label or kpi.name)}")
+        for axes in panels:
             axes.set(xlabel="virtual time (s)", xlim=(0, times[-1]))
 
 
@@ -70,7 +81,8 @@ def draw_curves(
             _draw_curve(axes, label, *curves[label], place)
         if target is not None:
             axes.axhline(target, color="0.3", linewidth=0.9, linestyle="dotted", zorder=1, label=f"target {target:g}")
-        what = f"least loss so far, {L_MIN}" if column == "loss" else f"best {column_label(column)} so far"
+        kpi = next(iter(groups.values()))[0].kpi(column)
+        what = f"least loss so far, {L_MIN}" if column == "loss" else f"best {as_text(kpi.title)} so far"
         axes.set(xlabel="virtual time (s)", ylabel=what)
         axes.set_xlim(0, max(times[-1] for times, _ in curves.values()) or 1.0)
         figure.legend(loc="outside right center", handlelength=3.6)

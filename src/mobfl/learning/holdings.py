@@ -1,6 +1,7 @@
 """Which training samples a vehicle holds, and the batches it draws from them."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ def held_samples(random: Random, pool: Pool, training: Training) -> Integers:
 
 
 def check_samples(pool: Pool, training: Training) -> None:
+    """Raises where the pool cannot be split as the scenario says."""
     if training.most_samples > len(pool):
         raise InputError(
             f"training.samples_per_vehicle must be <= the {len(pool)} training samples, got {training.most_samples}"
@@ -28,6 +30,11 @@ def check_samples(pool: Pool, training: Training) -> None:
     splits = [*SPLITS, *pool.groups]
     if training.split not in splits:
         raise InputError(f"training.split must be one of {', '.join(splits)} for this task, got {training.split!r}")
+    needed = _NEEDED.get(training.split)
+    if needed is not None and training.split not in pool.groups and getattr(pool, needed) is None:
+        raise InputError(
+            f"training.split must be one that needs no {needed}, which this task has none of, got {training.split!r}"
+        )
     if training.split in pool.groups and np.bincount(pool.groups[training.split]).max() < training.batch_size:
         raise InputError(
             f"training.batch_size must be <= the samples of some {training.split}, got {training.batch_size}"
@@ -47,7 +54,7 @@ def _at_random(random: Random, pool: Pool, count: int, _: float) -> Integers:
 def _by_place(random: Random, pool: Pool, count: int, _: float) -> Integers:
     """Neighbours along the road: the vehicle gathered its samples on one stretch of it."""
     first = int(random.integers(len(pool) - count + 1))
-    return np.argsort(pool.places, kind="stable")[first : first + count]
+    return np.argsort(_known(pool.places), kind="stable")[first : first + count]
 
 
 def _by_dirichlet(random: Random, pool: Pool, count: int, alpha: float) -> Integers:
@@ -56,7 +63,7 @@ def _by_dirichlet(random: Random, pool: Pool, count: int, alpha: float) -> Integ
     Samples are drawn one after the other with chances q_label / (samples of that label): by Gumbel's trick the
     largest log-chances plus noise. When a label has no more samples the others take its place.
     """
-    _, kind, counts = np.unique(pool.labels, return_inverse=True, return_counts=True)
+    _, kind, counts = np.unique(_known(pool.labels), return_inverse=True, return_counts=True)
     log_q = _log_gamma_draws(random, alpha * counts / len(pool))
     noise = random.gumbel(size=len(pool))
     return np.argpartition(-((log_q - np.log(counts))[kind] + noise), count - 1)[:count]
@@ -80,3 +87,11 @@ SPLITS: dict[str, Callable[[Random, Pool, int, float], Integers]] = {
     "place": _by_place,
     "dirichlet": _by_dirichlet,
 }
+_NEEDED = {"place": "places", "dirichlet": "labels"}  # what a split looks at
+
+
+def _known(column: NDArray[Any] | None) -> NDArray[Any]:
+    """`check_samples` has seen to it."""
+    if column is None:
+        raise ValueError("the pool lacks what its split needs")
+    return column

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from mobfl.errors import InputError
-from mobfl.learning.task import Integers
-from mobfl.learning.uploads import Weights
+from mobfl.learning.task import Integers, SgdTerms
+from mobfl.learning.weights import Weights, is_statistic
 
 # The loss of a module on the training samples of these numbers.
 Loss = Callable[[nn.Module, Tensor], Tensor]
@@ -33,24 +33,58 @@ _TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX, _ARENA_MAX = -1, -2, -4, -8  # names in gl
 
 def device_named(name: str) -> torch.device:
     if name not in ("cpu", "cuda"):
-        raise InputError(f"--device must be cpu or cuda, got {name!r}")
+        raise InputError(f"device must be cpu or cuda, got {name!r}")
     if name == "cuda" and not torch.cuda.is_available():
-        raise InputError("--device cuda needs a GPU that PyTorch can use, and it finds none")
+        raise InputError("device cuda needs a GPU that PyTorch can use, and it finds none")
     return torch.device(name)
 
 
-def local_steps(
-    module: nn.Module, loss: Loss, model: Weights, batches: Integers, learning_rate: float, momentum: float
-) -> Weights:
-    """The model after one SGD step per row of `batches`; `module` serves as the place to compute."""
+def local_steps(module: nn.Module, loss: Loss, model: Weights, batches: Integers, terms: SgdTerms) -> Weights:
+    """The model after one step per row of `batches`; `module` serves as the place to compute."""
     load(module, model)
     module.train()
-    optimiser = torch.optim.SGD(module.parameters(), lr=learning_rate, momentum=momentum)
+    optimiser = torch.optim.SGD(module.parameters(), lr=terms.learning_rate, momentum=terms.momentum)
+    bend = _bending(module, terms)
     for batch in torch.from_numpy(batches):
         optimiser.zero_grad()
         loss(module, batch).backward()  # type: ignore[no-untyped-call]
+        bend()
         optimiser.step()
     return read(module)
+
+
+def _bending(module: nn.Module, terms: SgdTerms) -> Callable[[], None]:
+    """Adds the proximal and the correcting term to the gradient."""
+    if not terms.proximal and terms.correction is None:
+        return lambda: None
+    start = {name: parameter.detach().clone() for name, parameter in module.named_parameters()}
+    given = terms.correction or {}
+    correction = {name: torch.from_numpy(values).to(start[name].device) for name, values in given.items()}
+
+    def bend() -> None:
+        with torch.no_grad():
+            for name, parameter in module.named_parameters():
+                if parameter.grad is None:
+                    continue
+                if terms.proximal:
+                    parameter.grad.add_(parameter - start[name], alpha=terms.proximal)
+                if name in correction:
+                    parameter.grad.add_(correction[name])
+
+    return bend
+
+
+def gradient(module: nn.Module, loss: Loss, model: Weights, batch: Integers) -> Weights:
+    """The slope in every parameter, and the new values of batch norm's statistics."""
+    load(module, model)
+    module.train()
+    module.zero_grad()
+    loss(module, torch.from_numpy(batch)).backward()  # type: ignore[no-untyped-call]
+    slopes = {
+        name: torch.zeros_like(each) if each.grad is None else each.grad for name, each in module.named_parameters()
+    }
+    buffers = {name: values for name, values in _state(module).items() if is_statistic(name)}
+    return {name: tensor.detach().cpu().numpy().copy() for name, tensor in (slopes | buffers).items()}
 
 
 def load(module: nn.Module, model: Weights) -> None:

@@ -84,7 +84,9 @@ def write_crossings(crossings: Crossings, file: Path) -> None:
 
 def _needed(file: Path, section: Section | None) -> Section:
     if section is None:
-        raise InputError(f"trace {str(file)!r} holds positions: say which part of the road counts with --section")
+        raise InputError(
+            f"trace {str(file)!r} holds positions: a section must say which part of the road counts"
+        )
     return section
 
 
@@ -99,7 +101,7 @@ def _read_rows(file: Path, rows: Iterator[Row], section: Section | None) -> Cros
     table = _Table(file, itertools.chain([first], rows))
     if columns & set(COLUMNS[1:]):
         if section is not None:
-            raise InputError(f"trace {str(file)!r} holds crossings, which have no positions for a --section")
+            raise InputError(f"trace {str(file)!r} holds crossings, which have no positions for a section")
         return _own_table(table.with_columns(columns, COLUMNS))
     section = _needed(file, section)
     if "global_time" in columns:
@@ -284,7 +286,7 @@ def _read_xml(file: Path, section: Section | None) -> Crossings:
     match root and root[1]:
         case "tripinfos":
             if section is not None:
-                raise InputError(f"trace {str(file)!r} holds whole trips, which have no positions for a --section")
+                raise InputError(f"trace {str(file)!r} holds whole trips, which have no positions for a section")
             return _tripinfos(file, elements)
         case "fcd-export":
             return follow(_needed(file, section), _fcd_steps(file, elements))

@@ -5,7 +5,6 @@ than e^−Λ. The exact chance of an empty round is an average over when rounds 
 P0(H, T) = E_φ ∏ (1 − F_S(overlap of the vehicle with the round)), and g = (H/T)·(1 − P0).
 """
 
-import heapq
 import math
 from dataclasses import dataclass
 
@@ -17,6 +16,7 @@ from mobfl import theory
 from mobfl.errors import InputError
 from mobfl.mobility.crossings import Crossings
 from mobfl.planning.plans import Plan
+from mobfl.planning.search import best_steps
 from mobfl.theory import Conditions
 
 Array = NDArray[np.float64]
@@ -71,18 +71,9 @@ def best_on_trace(trace: Trace, road: Conditions, known: Plan | None) -> Plan | 
     if most < 1:
         return None
     floor = _g(known) / 3 if known else 0.0
-    tried = best_round_on_trace(trace, road, 1, floor)
-    best = max(known or tried, tried, key=_g)
-    first_bound = max(_g(tried), floor)
-    ranges = [(-most * first_bound, 1, most, first_bound)]  # minus the bound, first H, last H, the first's best g
-    while ranges and -ranges[0][0] > _g(best) * (1 + _GAP):
-        _, first, last, g = heapq.heappop(ranges)
-        middle = max(first + 1, round((first * last) ** 0.5))
-        tried = best_round_on_trace(trace, road, middle, floor)
-        best = max(best, tried, key=_g)
-        for a, b, value in ((first, middle - 1, g), (middle, last, max(_g(tried), floor))):
-            if b > a:
-                heapq.heappush(ranges, (-value * b / a, a, b, value))
+    best = best_steps(
+        lambda h: best_round_on_trace(trace, road, h, floor), _g, most, known=known, floor=floor, gap=_GAP
+    )
     return best if _g(best) > 0 else None
 
 

@@ -19,6 +19,7 @@ from mobfl.errors import InputError, MissingExtraError
 from mobfl.experiments.analysis import spearman_over_time
 from mobfl.experiments.studies import Study, differing, sources, uploads_of
 from mobfl.files.atomic import replaced
+from mobfl.learning.task import LOSS, Kpi
 from mobfl.planning.planner import plan as best_plan
 from mobfl.rounds.estimates import Estimate
 from mobfl.rounds.simulation import simulate
@@ -147,7 +148,7 @@ def _study(study: Study, name: str, drawing: _Drawing) -> _Section:
 
 
 def _grid(section: _Section, study: Study, name: str, drawing: _Drawing) -> None:
-    points, scenario, kpi = study.points, study.scenario, study.kpi
+    points, scenario, kpi = study.points, study.scenario, study.kpi.name
     section.heading("Is g a good proxy?")
     draw = partial(figures.draw_fig2, points, scenario)
     drawing.show(
@@ -156,11 +157,13 @@ def _grid(section: _Section, study: Study, name: str, drawing: _Drawing) -> None
         "−L_min(T_A) with its fitted surface and the runs, beside g (the paper's Fig. 2).",
         draw,
     )
+    caption = f"{_said(study.kpi)} over T for several H, g(H, ·) behind (the paper's Fig. 3)."
     draw = partial(figures.draw_fig3, points, scenario, kpi)
-    drawing.show(section, f"{name}-fig3", f"{kpi} over T for several H, g(H, ·) behind (the paper's Fig. 3).", draw)
+    drawing.show(section, f"{name}-fig3", caption, draw)
     draw = partial(figures.draw_proxy, points, kpi)
     drawing.show(section, f"{name}-proxy", "What every plan reached against its g.", draw)
-    rows = [(column, _interval(value, 2)) for column, value in study.correlations().items()]
+    history = points[0].history
+    rows = [(_said(history.kpi(column)), _interval(value, 2)) for column, value in study.correlations().items()]
     section.table("correlation", ("reached, more is better", "Spearman's ρ with g (95 % bootstrap over plans)"), rows)
     section.heading("Regret of MOB-FL's plan")
     lost = list[tuple[str, ...]]()
@@ -173,16 +176,17 @@ def _grid(section: _Section, study: Study, name: str, drawing: _Drawing) -> None
             f"{came.best.mean:.5g}",
             f"{came.difference:.3g} ({came.relative:.1%})",
         )
-        lost.append((column, chosen, *values, f"{came.rank} of {came.plans}", beyond))
+        lost.append((_said(history.kpi(column)), chosen, *values, f"{came.rank} of {came.plans}", beyond))
     header = ("", "greatest g", "reached", "best plan", "reached", "regret", "rank", "more than seeds differ")
     section.table("regret", header, lost)
 
 
 def _curves(section: _Section, study: Study, name: str, drawing: _Drawing) -> None:
     groups = study.groups if len(study.groups) <= _MOST_CURVES else _telling_groups(study)
-    for column, caption in (("loss", "The least validation loss so far"), (study.kpi, study.kpi)):
-        draw = partial(figures.draw_curves, groups, column)
-        drawing.show(section, f"{name}-{column}", f"{caption} over virtual time; mean over seeds.", draw)
+    for kpi in study.columns:
+        caption = "The least validation loss so far" if kpi == LOSS else f"The best {_said(kpi)} so far"
+        draw = partial(figures.draw_curves, groups, kpi.name)
+        drawing.show(section, f"{name}-{kpi.name}", f"{caption} over virtual time; mean over seeds.", draw)
 
 
 def _telling_groups(study: Study) -> dict[str, Any]:
@@ -211,10 +215,12 @@ def _runs(section: _Section, study: Study) -> None:
         told, history = each.run.description, each.history
         g = each.run.objective
         uploads = int(history.columns["uploads"].sum())
-        reached = (f"{history.min_loss():.5g}", f"{history.best(study.kpi):.4f}", f"{history.final(study.kpi):.4f}")
+        reached = [f"{history.min_loss():.5g}"]
+        reached += [f"{value(kpi.name):.4f}" for kpi in study.columns[1:] for value in (history.best, history.final)]
         where = (f"{told['seed']}", "–" if g is None else f"{g:.4f}", f"{len(history)}", f"{uploads}")
-        rows.append((each.label, *where, *reached, told["data"].get("data") or "generated", each.run.name))
-    header = ("", "seed", "g", "rounds", "uploads", "L_min", f"best {study.kpi}", f"last {study.kpi}", "data", "folder")
+        rows.append((each.label, *where, *reached, told["data"].get("data") or "not told", each.run.name))
+    scores = [f"{which} {_said(kpi)}" for kpi in study.columns[1:] for which in ("best", "last")]
+    header = ("", "seed", "g", "rounds", "uploads", "L_min", *scores, "data", "folder")
     section.table("runs", header, rows)
 
 
@@ -246,6 +252,10 @@ def _settings(studies: Sequence[Study], command: str) -> _Section:
     section.heading("Versions")
     section.text(", ".join(f"{name} {version}" for name, version in first["versions"].items()), "soft")
     return section
+
+
+def _said(kpi: Kpi) -> str:
+    return kpi.label or kpi.name
 
 
 def _interval(estimate: Estimate, digits: int = 4) -> str:

@@ -50,7 +50,7 @@ class Simulation:
         return (
             f"this traffic is not Poisson: {measured.value:.1%} of the rounds had no upload where the theory says"
             f" {promised:.1%} (variance/mean of the uploads {self.variance_to_mean.value:.2f} instead of 1);"
-            " plan from recorded crossings instead, mobfl plan --trace FILE"
+            " plan from the recorded crossings instead"
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -2,55 +2,32 @@
 
 run.json           what is computed, and how far it is
 rounds.parquet     one row per round
-best.safetensors   the model with the least loss, last.safetensors the latest one
+best.safetensors   the model with the least loss, last.safetensors the latest one with all that is needed to go on
 timing.json        wall-clock times: the only file that may differ between equal runs
-
-A checkpoint writes rounds, best and last in this order, each file at once, and last.safetensors says how many rounds
-it stands for. Until the run is done it also holds the other models that are needed to go on, as `version/NUMBER/NAME`:
-the state is one file, so it is never half of one checkpoint and half of another. So whenever the process dies, the rows
-reach at least as far as the model; what they have beyond it is computed again, to the same bytes.
 """
 
-import json
 import os
 import platform
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
 
 from mobfl.errors import InputError
 from mobfl.files.atomic import PART, remove_parts, replaced
 from mobfl.files.json import plain, read_json, write_json
-from mobfl.learning.uploads import Upload, Weights, fault
-from mobfl.runs.history import COLUMNS, History
+from mobfl.learning.task import Kpi
+from mobfl.runs.history import COLUMNS, History, kpis_of
 
 RUN, ROUNDS, BEST, LAST, TIMING = "run.json", "rounds.parquet", "best.safetensors", "last.safetensors", "timing.json"
 _LIBRARIES = ("mobfl", "numpy", "numba", "pyarrow", "safetensors", "torch")
-_VERSION = "version"
 # These tell how far a run is; the rest must be the same for it to go on.
 _PROGRESS = ("initial", "status", "reason", "results")
-
-
-@dataclass(frozen=True)
-class Model:
-    """A model, how many rounds led to it, and how many uploads were rejected for which reason on the way.
-
-    With it may come other models, by how many rounds led to them: what else a run needs to go on.
-    """
-
-    weights: Weights
-    rounds: int
-    rejections: Mapping[str, int]
-    versions: Mapping[int, Weights] = field(default_factory=dict)
 
 
 def versions() -> dict[str, str]:
@@ -73,7 +50,7 @@ def locked(folder: Path) -> Iterator[None]:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        raise InputError(f"--out {folder} must not be in use, got a run that another process is training") from None
+        raise InputError(f"out {folder} must not be in use, got a run that another process is training") from None
     else:
         remove_parts(folder)
         yield
@@ -104,7 +81,7 @@ def make(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"--out {folder} cannot be made: {error.strerror}") from None
+        raise InputError(f"out {folder} cannot be made: {error.strerror}") from None
 
 
 def write_run(folder: Path, run: Mapping[str, Any]) -> None:
@@ -115,7 +92,7 @@ def write_timing(folder: Path, timing: Mapping[str, Any]) -> None:
     write_json(folder / TIMING, timing)
 
 
-def read_run(folder: Path, kpis: Mapping[str, bool] | None = None) -> dict[str, Any]:
+def read_run(folder: Path, kpis: Iterable[str] | None = None) -> dict[str, Any]:
     """What run.json says; with the KPIs that it must know, if given."""
     run = read_json(folder / RUN, "a run's folder")
     if not {"initial", "kpis", "status"} <= run.keys():
@@ -174,7 +151,8 @@ def read_history(folder: str | Path) -> History:
     """The rounds that were written so far."""
     folder = Path(folder)
     run = read_run(folder)
-    return History.of_rows(run["initial"], read_rows(folder, run["kpis"]), run["kpis"])
+    kpis = kpis_of(run)
+    return History.of_rows(run["initial"], read_rows(folder, kpis), kpis)
 
 
 def check_same(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
@@ -194,67 +172,19 @@ def _flat(tables: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def write_checkpoint(folder: Path, history: History, best: Model, last: Model) -> None:
-    """In the order that makes it safe to be cut off anywhere."""
+def write_rows(folder: Path, history: History) -> None:
     table = pa.table({name: pa.array(values) for name, values in history.columns.items()})
     with replaced(folder / ROUNDS) as temporary:
         pq.write_table(table, temporary, compression="zstd")
-    _write_model(folder / BEST, best)
-    _write_model(folder / LAST, last)
 
 
-def _write_model(file: Path, model: Model) -> None:
-    with replaced(file) as temporary:
-        state = json.dumps({"rounds": model.rounds, "rejections": dict(sorted(model.rejections.items()))})
-        temporary.write_bytes(save(_tensors(model), metadata={"mobfl": state}))
-
-
-def _tensors(model: Model) -> dict[str, Any]:
-    """All models in one flat mapping."""
-    versions = ((f"{_VERSION}/{number}/", weights) for number, weights in sorted(model.versions.items()))
-    return {
-        prefix + name: values
-        for prefix, weights in (("", model.weights), *versions)
-        for name, values in weights.items()
-    }
-
-
-def _models(tensors: Mapping[str, Any]) -> tuple[Weights, dict[int, Weights]]:
-    """The model and the other versions that lie in one flat mapping."""
-    weights, versions = dict[str, Any](), defaultdict[int, dict[str, Any]](dict)
-    for name, values in tensors.items():
-        first, *rest = name.split("/", 2)
-        if first == _VERSION and len(rest) == 2:
-            versions[int(rest[0])][rest[1]] = values
-        else:
-            weights[name] = values
-    return weights, dict(versions)
-
-
-def read_model(file: Path, reference: Weights) -> Model:
-    """A model with the same parameters as the reference, with the other versions in its file."""
-    try:
-        with safe_open(file, framework="numpy") as stored:
-            state = json.loads((stored.metadata() or {})["mobfl"])
-            weights, versions = _models({name: stored.get_tensor(name) for name in stored.keys()})  # noqa: SIM118
-            model = Model(weights, int(state["rounds"]), dict(state["rejections"]), versions)
-    except FileNotFoundError:
-        raise InputError(f"{file} must be there to resume, got none") from None
-    except (OSError, KeyError, TypeError, ValueError, SafetensorError) as error:
-        raise InputError(f"{file} must be a model that mobfl wrote, got {error}") from None
-    for each in (model.weights, *model.versions.values()):
-        if (reason := fault(reference, Upload(each, 1))) is not None:
-            raise InputError(f"{file} must be this task's model, got one that is {reason}")
-    return model
-
-
-def read_rows(folder: Path, kpis: Iterable[str]) -> list[dict[str, Any]]:
+def read_rows(folder: Path, kpis: Iterable[Kpi]) -> list[dict[str, Any]]:
     try:
         rows = pq.read_table(folder / ROUNDS, partitioning=None)  # a folder named loss=7 is just a folder
     except FileNotFoundError:
         return []
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"{folder / ROUNDS} must be a table of rounds, got {error}") from None
-    if missing := [name for name in (*COLUMNS, *kpis) if name not in rows.column_names]:
+    if missing := [name for name in (*COLUMNS, *(kpi.name for kpi in kpis)) if name not in rows.column_names]:
         raise InputError(f"{folder / ROUNDS} must have the columns of a run, got none named {missing[0]}")
     return rows.to_pylist()

@@ -1,6 +1,6 @@
 """What came of a run, round by round."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,53 +8,86 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mobfl.errors import InputError
+from mobfl.learning.task import LOSS, Kpi, leading
 from mobfl.rounds.rules import TIME_ROUNDING
 
-# One row per round; the task's KPIs follow. Loss and KPIs are those of the model at the round's end.
+# One row per round; the task's KPIs follow, then MORE. Loss and KPIs are those of the model at the round's end.
 COLUMNS = ("round", "start_s", "end_s", "local_steps", "present", "uploads", "rejected", "loss")
-WHOLE = ("round", "local_steps", "present", "uploads", "rejected")
+# The sum of the uploads' local steps. Older runs have no such column.
+MORE = ("steps",)
+WHOLE = ("round", "local_steps", "present", "uploads", "rejected", "steps")
 
 Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class History:
-    """The rounds in columns, what the initial model scored, and of each KPI whether more is better."""
+    """The rounds in columns, what the initial model scored, and the task's KPIs."""
 
     initial: Mapping[str, float]
     columns: Mapping[str, NDArray[Any]]
-    kpis: Mapping[str, bool]
+    kpis: tuple[Kpi, ...]
 
     @classmethod
-    def of_rows(cls, initial: Mapping[str, float], rows: Sequence[Row], kpis: Mapping[str, bool]) -> "History":
-        names = (*COLUMNS, *kpis)
+    def of_rows(cls, initial: Mapping[str, float], rows: Sequence[Row], kpis: Iterable[Kpi]) -> "History":
+        kpis = tuple(kpis)
+        more = [name for name in MORE if all(name in row for row in rows)]
+        names = (*COLUMNS, *(kpi.name for kpi in kpis), *more)
         kinds = {name: np.int64 if name in WHOLE else np.float64 for name in names}
         return cls(initial, {name: np.array([row[name] for row in rows], kinds[name]) for name in names}, kpis)
 
     def __len__(self) -> int:
         return len(self.columns["round"])
 
+    def kpi(self, column: str) -> Kpi:
+        """The loss or the KPI of that name."""
+        for each in (LOSS, *self.kpis):
+            if each.name == column:
+                return each
+        names = ", ".join(["loss", *(kpi.name for kpi in self.kpis)])
+        raise InputError(f"the column must be one of {names}, got {column!r}")
+
+    @property
+    def leading(self) -> Kpi:
+        return leading(self.kpis)
+
     def min_loss(self, at_s: float = np.inf) -> float:
         """L_min(t): the least loss of the models there were until then, the initial one included."""
         losses = self.columns["loss"][self.columns["end_s"] <= at_s * (1 + TIME_ROUNDING)]
-        return float(np.nanmin([self.initial["loss"], *losses]))
+        return _least([self.initial["loss"], *losses])
 
     def final(self, column: str) -> float:
         return float(self.columns[column][-1]) if len(self) else self.initial[column]
 
     def best(self, kpi: str) -> float:
-        values = [self.initial[kpi], *self.columns[kpi]]
-        return float(np.nanmax(values) if self.kpis[kpi] else np.nanmin(values))
+        sign = -1.0 if self.kpi(kpi).more_is_better else 1.0
+        return sign * _least([sign * self.initial[kpi], *(sign * self.columns[kpi])])
 
     def time_to(self, column: str, target: float) -> float | None:
         """Seconds of virtual time until the loss or a KPI is as good as this; None if it never was."""
-        check_target(column, self.kpis)
+        more_is_better = self.kpi(column).more_is_better
         times = np.append(0.0, self.columns["end_s"])
         values = np.append(self.initial[column], self.columns[column])
-        reached = values >= target if self.kpis.get(column, False) else values <= target
+        reached = values >= target if more_is_better else values <= target
         return float(times[np.argmax(reached)]) if reached.any() else None
 
 
-def check_target(column: str, kpis: Mapping[str, bool]) -> None:
-    if column != "loss" and column not in kpis:
-        raise InputError(f"--target must name one of {', '.join(['loss', *kpis])}, got {column!r}")
+def _least(values: Sequence[float]) -> float:
+    """Of those that are numbers; none if there is none."""
+    known = [value for value in values if not np.isnan(value)]
+    return float(min(known)) if known else float("nan")
+
+
+def kpis_of(run: Mapping[str, Any]) -> list[Kpi]:
+    """The KPIs that a run.json tells; older runs have names and directions only."""
+    labels = run.get("kpi_labels") or {}
+    return [
+        Kpi(
+            name,
+            str(labels.get(name, {}).get("label", "")),
+            str(labels.get(name, {}).get("unit", "")),
+            bool(more_is_better),
+            bool(labels.get(name, {}).get("leads", False)),
+        )
+        for name, more_is_better in run["kpis"].items()
+    ]

@@ -1,1 +1,1 @@
-"""How a base station trains with whoever passes: when it changes its model, with whose uploads, and by which rule."""
+"""How a base station trains with whoever passes: a schedule says whose uploads make a step, a rule merges them."""

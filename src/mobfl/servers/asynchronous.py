@@ -1,4 +1,4 @@
-"""When uploads arrive if nobody waits for anybody: the schedule of FedAsync and FedBuff.
+"""When uploads arrive if nobody waits for anybody: the schedule behind FedAsync and FedBuff.
 
 A vehicle downloads the latest model on arrival, takes H steps, uploads, and starts again from the model there is then,
 for as long as it is there. A server step is made of so many uploads.
@@ -7,10 +7,11 @@ for as long as it is there. A server step is made of so many uploads.
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
+from mobfl.errors import InputError
 from mobfl.servers.site import Site, Vehicle
-from mobfl.servers.steps import Contribution, ServerStep
+from mobfl.servers.steps import Contribution, ServerStep, check_local_steps
 
 # At one instant uploads come first: whoever downloads then gets a model that has them.
 _UPLOAD, _DOWNLOAD = 0, 1
@@ -28,21 +29,53 @@ class _Event(NamedTuple):
     download_s: float = -1.0
 
 
-def asynchronous_steps(site: Site, local_steps: int, uploads_per_step: int) -> Iterator[ServerStep]:
-    section = _Section(site, local_steps, site.vehicles())
-    section.expect_next()
-    number, start_s, buffer = 0, 0.0, list[Contribution]()
-    while section.events:
-        event = heappop(section.events)
-        if event.kind == _DOWNLOAD:
-            section.start_training(event, number)
-            continue
-        buffer.append(Contribution(event.vehicle.key, event.attempt, event.version, event.download_s))
-        section.start_again(event)
-        if len(buffer) == uploads_per_step:
-            present, in_use = section.present_since(start_s), section.versions_in_use
-            yield ServerStep(number, start_s, event.at_s, local_steps, present, tuple(buffer), in_use)
-            number, start_s, buffer = number + 1, event.at_s, []
+@dataclass(frozen=True)
+class Asynchronous:
+    """A server step after every so many uploads, whoever they come from."""
+
+    name: ClassVar[str] = "async"
+    makes_stale: ClassVar[bool] = True
+
+    local_steps: int
+    uploads: int = 1
+
+    def __post_init__(self) -> None:
+        check_local_steps(self.name, self.local_steps)
+        if not (float(self.uploads).is_integer() and self.uploads >= 1):
+            raise InputError(f"{self.name} must have a whole number of uploads >= 1 in a step, got {self.uploads:g}")
+
+    @property
+    def rule(self) -> str:
+        return "fedasync" if self.uploads == 1 else "fedbuff"
+
+    @property
+    def least(self) -> str:
+        return (
+            f"as long as its first {self.uploads} uploads take"
+            if self.uploads > 1
+            else "as long as its first upload takes"
+        )
+
+    def describe(self) -> dict[str, Any]:
+        return {"policy": self.name, "local_steps": self.local_steps, "round_s": None, "uploads": self.uploads}
+
+    def steps(self, site: Site) -> Iterator[ServerStep]:
+        section = _Section(site, self.local_steps, site.vehicles())
+        section.expect_next()
+        number, start_s, buffer = 0, 0.0, list[Contribution]()
+        while section.events:
+            event = heappop(section.events)
+            if event.kind == _DOWNLOAD:
+                section.start_training(event, number)
+                continue
+            buffer.append(
+                Contribution(event.vehicle.key, event.attempt, event.version, event.download_s, self.local_steps)
+            )
+            section.start_again(event)
+            if len(buffer) == self.uploads:
+                present, in_use = section.present_since(start_s), section.versions_in_use
+                yield ServerStep(number, start_s, event.at_s, self.local_steps, present, tuple(buffer), in_use)
+                number, start_s, buffer = number + 1, event.at_s, []
 
 
 @dataclass

@@ -4,53 +4,205 @@ mobfl        the planner's H and T
 adaptive     H and T that follow the traffic, from the planner's on; with settings adaptive:memory_s=600,worth=0.05
 H,T          two numbers. For H also `best` or `epoch`, one pass over a vehicle's samples; for T also `best`, `T0`, the
              time on the section, or `T0/2`. What is `best` maximises g for the other number.
-wait-for-all, fedasync, fedbuff
-             other servers, with the planner's H or another: fedasync:24, fedasync:24,mixing=0.3, fedbuff:epoch
+wait-for-all, async
+             other schedules, with the planner's H or another: async:24, async:24,uploads=10, wait-for-all:epoch
+fedasync, fedbuff
+             shorthand for the schedule async with that rule: fedasync:24,mixing=0.3, fedbuff:24,buffer=10
+MODULE:OBJECT, or a name that an installed package brings
+             a schedule or a policy of one's own
 """
 
-import heapq
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import asdict, fields
 from typing import Any, TypeAlias
 
-from mobfl import theory
-from mobfl.errors import InputError
+from mobfl.errors import InfeasibleError, InputError
+from mobfl.learning.rules import RULES, Rule, rule_named
 from mobfl.mobility.crossings import Crossings
-from mobfl.planning.planner import best_round_s, plan, refuse_noise
+from mobfl.parts import Kind, Wish
+from mobfl.planning.planner import plan
 from mobfl.planning.plans import Plan
-from mobfl.planning.trace import Trace, best_round_on_trace
-from mobfl.policies.adaptive.controller import Settings
-from mobfl.scenario import MOST, MOST_STEPS, Scenario
-from mobfl.servers.adaptive import AdaptiveRounds
-from mobfl.servers.fedasync import FedAsync
-from mobfl.servers.fedbuff import FedBuff
-from mobfl.servers.steps import Baseline
-from mobfl.servers.wait_for_all import WaitForAll
-from mobfl.theory import Conditions
+from mobfl.policies.adaptive.controller import Controller, Settings
+from mobfl.policies.adaptive.policy import AdaptivePolicy
+from mobfl.scenario import MOST, Scenario
+from mobfl.servers.asynchronous import Asynchronous
+from mobfl.servers.choice import PlanRequest, local_steps_of, round_s_of, rounds_of
+from mobfl.servers.rounds import PlannedRounds
+from mobfl.servers.server import SHORTHANDS, Server
+from mobfl.servers.steps import Schedule
 
-AnyPlan: TypeAlias = Plan | tuple[int, float] | Baseline
+# What a run can be given as its plan; all of them become a schedule.
+AnyPlan: TypeAlias = "Schedule | Plan | tuple[int, float] | str"
 
-_BASELINES = {server.name: server for server in (WaitForAll, FedAsync, FedBuff)}
-_SHARES_OF_STAY = {"T0": 1.0, "T0/2": 0.5}
+SCHEDULES = Kind(
+    "plan",
+    "schedules",
+    ("steps", "next_order"),
+    {
+        "mobfl": "mobfl.servers.names:best_rounds",
+        "adaptive": "mobfl.servers.names:adaptive_rounds",
+        "wait-for-all": "mobfl.servers.wait_for_all:WaitForAll",
+        "async": "mobfl.servers.asynchronous:Asynchronous",
+        "fedasync": "mobfl.servers.names:fedasync",
+        "fedbuff": "mobfl.servers.names:fedbuff",
+    },
+    also="H,T, ",
+)
+_WITH_STEPS = ("wait-for-all", "async", *SHORTHANDS)  # their first word is H
 
 
-def resolve_plan(text: str, scenario: Scenario, crossings: Crossings | None = None) -> AnyPlan:
-    """What a `Job` takes: a `Plan` where the planner chose T, (H, T) where T was given, or another server.
+def server_of(given: AnyPlan, rule: "str | Rule | None", scenario: Scenario, crossings: Crossings | None) -> Server:
+    """The server that is asked for; raises `InfeasibleError` where no plan is possible."""
+    request = PlanRequest(scenario, crossings)
+    if not isinstance(given, str):
+        schedule = _given(given, request)
+        return Server(schedule, _rule(rule, schedule))
+    wish, own_rule = _split_shorthand(given)
+    schedule = _named(wish, request)
+    if own_rule is not None and rule is not None:
+        _refuse_both(given, own_rule, rule)
+    elif own_rule is not None:
+        rule = str(own_rule)
+    return Server(schedule, _rule(rule, schedule))
 
-    Where nothing is feasible it is a `Plan` that says why.
-    """
-    road = _Road(scenario, crossings)
-    name, _, rest = text.strip().partition(":")
-    if name == AdaptiveRounds.name:
-        return _adaptive(rest, scenario)
-    if name in _BASELINES:
-        return _baseline(name, rest, road)
+
+def _rule(rule: "str | Rule | None", schedule: Schedule) -> Rule:
+    return rule_named(rule or schedule.rule) if rule is None or isinstance(rule, str) else deepcopy(rule)
+
+
+def _refuse_both(given: str, own: Wish, rule: "str | Rule") -> None:
+    """`fedasync:mixing=0.5` brings a parameter of its rule; another rule beside it would leave it without effect."""
+    if own.values:
+        raise InputError(f"the rule must be given once, got {own} in the plan {given!r} and the rule {str(rule)!r}")
+
+
+def _split_shorthand(text: str) -> tuple[Wish, Wish | None]:
+    """The schedule that is wished for and, of a shorthand, its rule."""
+    wish = Wish(text) if "," in text.partition(":")[0] else SCHEDULES.parse(text)
+    if wish.name not in SHORTHANDS:
+        return wish, None
+    rule_keys = [field.name for field in fields(RULES.find(wish.name))]
+    of_rule = {key: value for key, value in wish.values.items() if key in rule_keys}
+    rest = {key: value for key, value in wish.values.items() if key not in rule_keys}
+    if wish.name == "fedbuff":
+        rest = {"uploads" if key == "buffer" else key: value for key, value in {"buffer": BUFFER, **rest}.items()}
+    known = [*(["buffer"] if wish.name == "fedbuff" else []), *rule_keys]
+    if unknown := [key for key in rest if key != "uploads" or wish.name == "fedasync"]:
+        raise InputError(f"plan {wish.name} has no parameter {unknown[0]}: its parameters are {', '.join(known)}")
+    return Wish("async", wish.words, rest), Wish(wish.name, (), of_rule)
+
+
+BUFFER = 10  # the K of FedBuff's paper
+
+
+def fedasync(local_steps: int, mixing: float = 0.6, staleness_power: float = 0.5) -> Schedule:  # noqa: ARG001
+    """Shorthand: the schedule async with the rule fedasync."""
+    return Asynchronous(local_steps)
+
+
+def fedbuff(local_steps: int, buffer: int = BUFFER, server_rate: float = 1.0) -> Schedule:  # noqa: ARG001
+    """Shorthand: the schedule async, so many uploads to a step, with the rule fedbuff."""
+    return Asynchronous(local_steps, buffer)
+
+
+def _given(given: "Schedule | Plan | tuple[int, float] | Any", request: PlanRequest) -> Schedule:
+    if isinstance(given, Plan):
+        return rounds_of(given, request)
+    if isinstance(given, tuple):
+        return rounds_of(given, request)
+    return _as_schedule(deepcopy(given), type(given).__name__)
+
+
+def _named(wish: Wish, request: PlanRequest) -> Schedule:
+    if wish.name in _WITH_STEPS:
+        return _with_steps(wish, request)
+    if "," in wish.name:
+        return _planned(wish.name, request)
+    return _as_schedule(SCHEDULES.build(wish, request), str(wish))
+
+
+def _with_steps(wish: Wish, request: PlanRequest) -> Schedule:
+    """A schedule whose first word is H; the planner's without it."""
+    if len(wish.words) > 1:
+        raise InputError(f"plan {wish.name} must go on with :H,NAME=VALUE, got {','.join(wish.words)!r}")
+    try:
+        h = local_steps_of(wish.words[0] if wish.words else "best", request)
+    except ValueError:
+        raise InputError(
+            f"plan {wish.name} must have a whole H >= 1, best or epoch after its colon, got {wish.words[0]!r}"
+        ) from None
+    if h is None:
+        best = plan(request.scenario, request.crossings)
+        if best.reason is not None:
+            raise InfeasibleError(best.reason)
+        h = best.numbers[0]
+    return SCHEDULES.build(Wish(wish.name, (), {"local_steps": h, **wish.values}), request)
+
+
+def _as_schedule(found: Any, name: str) -> Schedule:
+    """A policy becomes a schedule of rounds."""
+    if hasattr(found, "steps"):
+        return found if hasattr(found, "describe") else OwnSchedule(found, name)
+    first = found.next_order(None)
+    told = {"policy": name, "local_steps": first.local_steps, "round_s": None}
+    return PlannedRounds(found, told)
+
+
+class OwnSchedule:
+    """A schedule of somebody's own that has only `steps`, with what else a schedule says of itself."""
+
+    def __init__(self, schedule: Any, name: str) -> None:
+        self._schedule, self.name = schedule, str(getattr(schedule, "name", name))
+        self.rule = str(getattr(schedule, "rule", "mean"))
+        self.makes_stale = bool(getattr(schedule, "makes_stale", False))
+        self.least = str(getattr(schedule, "least", "its first step"))
+        self.steps = schedule.steps
+
+    def describe(self) -> dict[str, Any]:
+        return {"policy": self.name, "local_steps": getattr(self._schedule, "local_steps", None), "round_s": None}
+
+
+def _planned(text: str, request: PlanRequest) -> Schedule:
     words = [word.strip() for word in text.split(",")]
-    if words == ["mobfl"]:
-        return road.best_plan()
-    if len(words) == 2:
-        return _planned(words[0], words[1], road)
-    raise InputError(f"--plan must be mobfl, adaptive, H,T, {', '.join(_BASELINES)}, got {text!r}")
+    try:
+        h_word, t_word = words
+        h, t = local_steps_of(h_word, request), round_s_of(t_word, request)
+    except ValueError:
+        raise InputError(
+            "plan must be H,T with a whole H >= 1, best or epoch, and T > 0 s, best, T0 or T0/2,"
+            f" both <= {MOST:g}, got {text!r}"
+        ) from None
+    if h is None:
+        return rounds_of(request.best_plan() if t is None else request.best_steps(t), request)
+    return rounds_of(request.best_round(h) if t is None else (h, t), request)
+
+
+def best_rounds(request: PlanRequest) -> Schedule:
+    """The planner's H and T, from Theorem 1 or from the recorded crossings."""
+    return rounds_of(request.best_plan(), request)
+
+
+def adaptive_rounds(
+    request: PlanRequest,
+    memory_s: float = Settings.memory_s,
+    worth: float = Settings.worth,
+    evidence: float = Settings.evidence,
+    factor: float = Settings.factor,
+    every_s: float = Settings.every_s,
+    prior: float = Settings.prior,
+) -> Schedule:
+    """H and T that follow the traffic, from the planner's on.
+
+    It begins with the plan for the scenario, whatever was recorded: it sees the traffic only as it comes.
+    """
+    settings = Settings(memory_s, worth, evidence, factor, every_s, prior)
+    first = plan(request.scenario)
+    if first.reason is not None:
+        raise InfeasibleError(first.reason)
+    h = Controller(request.scenario, settings).order().local_steps
+    told = {"policy": "adaptive", "local_steps": h, "round_s": None, **asdict(settings)}
+    return PlannedRounds(AdaptivePolicy(request.scenario, request.scenario.link, settings), told)
 
 
 def plan_name(told: Mapping[str, Any]) -> str:
@@ -59,160 +211,5 @@ def plan_name(told: Mapping[str, Any]) -> str:
     if policy == "rounds":
         return f"{h},{told['round_s']:.4g}"
     given = [f"{key}={told[key]:g}" for key in told if key not in ("policy", "local_steps", "round_s")]
-    return f"{policy}:" + ",".join([str(h)] * (policy != AdaptiveRounds.name) + given)
-
-
-def _planned(h_word: str, t_word: str, road: "_Road") -> Plan | tuple[int, float]:
-    try:
-        h, t = _local_steps(h_word, road), _round_s(t_word, road)
-    except ValueError:
-        raise InputError(
-            "--plan must be H,T with a whole H >= 1, best or epoch, and T > 0 s, best, T0 or T0/2,"
-            f" both <= {MOST:g}, got '{h_word},{t_word}'"
-        ) from None
-    if h is None:
-        return road.best_plan() if t is None else road.best_steps(t)
-    return road.best_round(h) if t is None else (h, t)
-
-
-def _local_steps(word: str, road: "_Road") -> int | None:
-    """H; None for the best."""
-    if word in ("best", "epoch"):
-        return None if word == "best" else road.steps_per_epoch
-    number = float(word)
-    if not (1 <= number <= MOST_STEPS and number.is_integer()):
-        raise ValueError(word)
-    return int(number)
-
-
-def _round_s(word: str, road: "_Road") -> float | None:
-    """T; None for the best."""
-    if word == "best":
-        return None
-    seconds = _SHARES_OF_STAY[word] * road.dwell_s if word in _SHARES_OF_STAY else float(word)
-    if not 0 < seconds <= MOST:
-        raise ValueError(word)
-    return seconds
-
-
-def _baseline(name: str, settings: str, road: "_Road") -> Plan | Baseline:
-    server = _BASELINES[name]
-    known = [field.name for field in fields(server) if field.name != "local_steps"]
-    words = [word.strip() for word in settings.split(",")] if settings else []
-    steps = words.pop(0) if words and "=" not in words[0] else "best"
-    try:
-        h = _local_steps(steps, road)
-        parameters = dict(_parameter(word, known) for word in words)
-    except ValueError:
-        raise InputError(
-            f"--plan {name} must go on with :H,NAME=NUMBER,… where H is whole and >= 1, best or epoch"
-            f" and NAME is {' or '.join(known) or 'none'}, got {settings!r}"
-        ) from None
-    if h is None:
-        best = road.best_plan()
-        if best.reason is not None:
-            return best
-        h = best.numbers[0]
-    return server(h, **parameters)
-
-
-def _adaptive(settings: str, scenario: Scenario) -> Plan | Baseline:
-    """Begins with the plan for the scenario, whatever was recorded: it sees the traffic only as it comes."""
-    known = [field.name for field in fields(Settings)]
-    try:
-        parameters = dict(_parameter(word, known) for word in settings.split(",") if settings)
-    except ValueError:
-        rule = f":NAME=NUMBER,… where NAME is {' or '.join(known)}"
-        raise InputError(f"--plan adaptive must go on with {rule}, got {settings!r}") from None
-    first = plan(scenario)
-    return first if first.reason is not None else AdaptiveRounds(scenario, Settings(**parameters))
-
-
-def _parameter(word: str, known: list[str]) -> tuple[str, Any]:
-    name, _, value = word.partition("=")
-    if name.strip() not in known:
-        raise ValueError(word)
-    number = float(value)
-    return name.strip(), int(number) if number.is_integer() else number
-
-
-@dataclass(frozen=True)
-class _Road:
-    """What is best for H and T: by Theorem 1, or on the recorded crossings."""
-
-    scenario: Scenario
-    crossings: Crossings | None
-
-    @property
-    def steps_per_epoch(self) -> int:
-        """One pass over the samples of a vehicle in the middle of the range."""
-        training = self.scenario.training
-        return max(1, round((training.least_samples + training.most_samples) / 2 / training.batch_size))
-
-    @property
-    def dwell_s(self) -> float:
-        return self.scenario.dwell_s if self.crossings is None else float(self.crossings.dwell_s.mean())
-
-    def best_plan(self) -> Plan:
-        return plan(self.scenario, self.crossings)
-
-    def best_round(self, local_steps: int) -> Plan:
-        """With the best T for this H."""
-        if self.crossings is not None:
-            found = best_round_on_trace(self._trace, Conditions.of(self.scenario), local_steps)
-        elif theory.fits(self.scenario, local_steps):
-            found = Plan.at(self.scenario, local_steps, float(best_round_s(self.scenario, local_steps)))
-        else:
-            found = Plan("infeasible")
-        return found if found.objective else self._too_long(local_steps, self._longest_stay_s)
-
-    def best_steps(self, round_s: float) -> Plan | tuple[int, float]:
-        """With the best H for this T."""
-        most = max(1, int(self._longest_stay_s / self.scenario.compute.min_step_s))
-        h, objective = best_count(lambda h: self._objective(h, round_s), most)
-        return (h, round_s) if objective > 0 else self._too_long(1, min(round_s, self._longest_stay_s))
-
-    def _objective(self, local_steps: int, round_s: float) -> float:
-        if self.crossings is None:
-            return float(theory.objective(self.scenario, local_steps, round_s))
-        return self._trace.promise(Conditions.of(self.scenario), local_steps, round_s).numbers[2]
-
-    @property
-    def _trace(self) -> Trace:
-        if self.crossings is None:
-            raise ValueError("there are no crossings")
-        refuse_noise(Conditions.of(self.scenario), "a plan from crossings")
-        return Trace(self.crossings, self.scenario.traffic.participation)
-
-    @property
-    def _longest_stay_s(self) -> float:
-        if self.crossings is None:
-            return float(Conditions.of(self.scenario).dwell.longest)
-        return float(self.crossings.dwell_s.max())
-
-    def _too_long(self, local_steps: int, longest_s: float) -> Plan:
-        needed_s = float(theory.min_delay_s(self.scenario, local_steps))
-        return Plan(
-            "infeasible",
-            reason=f"H = {local_steps} with both transfers takes at least {needed_s:.3g} s and nobody has more than"
-            f" {longest_s:.3g} s for it: take fewer steps, a longer round or a longer section",
-        )
-
-
-def best_count(objective: Callable[[int], float], most: int) -> tuple[int, float]:
-    """The H from 1 to `most` that maximises g(H, T) for one T, and that g; the smaller of two equal ones.
-
-    Branch and bound: g/H = (1 − P0)/T never rises with H, so an H between a and b has at most g(a)·b/a.
-    """
-    best, best_h = objective(1), 1
-    ranges = [(-best * most, 1, most, best)] if most > 1 else []  # minus the bound, first H, last H, the first's g
-    while ranges and -ranges[0][0] > best:
-        _, first, last, g = heapq.heappop(ranges)
-        middle = max(first + 1, round((first * last) ** 0.5))
-        tried = objective(middle)
-        if (tried, -middle) > (best, -best_h):
-            best, best_h = tried, middle
-        for a, b, value in ((first, middle - 1, g), (middle, last, tried)):
-            if b > a:
-                heapq.heappush(ranges, (-value * b / a, a, b, value))
-    return best_h, best
+    words = [str(h)] if policy in _WITH_STEPS else []
+    return policy + (f":{','.join([*words, *given])}" if words or given else "")

@@ -1,21 +1,44 @@
-"""MOB-FL's server: rounds whose H and T a policy gives, and Eq. 3 at the end of each."""
+"""MOB-FL's schedule: rounds whose H and T a policy gives, each of which ends with a server step."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
-from mobfl.learning.uploads import Upload, Weights, weighted_mean
-from mobfl.rounds.rules import Outcome, Policy, Rounds, simulate_rounds
+from mobfl.errors import InputError
+from mobfl.rounds.rules import FixedPlan, Outcome, Policy, Rounds, simulate_rounds
 from mobfl.servers.site import Site
-from mobfl.servers.steps import Contribution, ServerStep
+from mobfl.servers.steps import Contribution, Schedule, ServerStep
 
 
 @dataclass(frozen=True)
 class PlannedRounds:
+    """Rounds of a policy; `told` is what run.json says of them."""
+
+    rule: ClassVar[str] = "mean"
+    makes_stale: ClassVar[bool] = False
+
     policy: Policy
+    told: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def fixed(cls, local_steps: int, round_s: float) -> "PlannedRounds":
+        """The same H and T for ever."""
+        told = {"policy": "rounds", "local_steps": local_steps, "round_s": round_s}
+        return cls(FixedPlan(local_steps, round_s), told)
+
+    @property
+    def name(self) -> str:
+        return str(self.describe()["policy"])
 
     @property
     def least(self) -> str:
         return f"one round of {self.policy.next_order(None).round_s:g} s"
+
+    def describe(self) -> dict[str, Any]:
+        if self.told:
+            return dict(self.told)
+        first = self.policy.next_order(None)
+        return {"policy": "rounds", "local_steps": first.local_steps, "round_s": first.round_s}
 
     def steps(self, site: Site) -> Iterator[ServerStep]:
         """They go on when nobody comes any more, to beyond the training's end."""
@@ -26,12 +49,9 @@ class PlannedRounds:
         for block in blocks:
             yield from single_steps(block, site.start_s)
 
-    def merge(self, model: Weights, uploads: Sequence[Upload]) -> Weights:
-        return weighted_mean(model, uploads)
-
 
 def single_steps(block: Rounds, origin_s: float) -> Iterator[ServerStep]:
-    rows = block.vehicles
+    rows, h = block.vehicles, block.local_steps
     if rows is None:
         raise ValueError("rounds without their vehicles cannot be learnt from")
     uploaded = rows.outcome == Outcome.UPLOADED
@@ -40,6 +60,12 @@ def single_steps(block: Rounds, origin_s: float) -> Iterator[ServerStep]:
     for i, number in enumerate(block.round.tolist()):
         first, last = last, last + int(block.uploads[i])
         start_s = float(block.start_s[i]) - origin_s
-        uploads = tuple(Contribution(key, attempt, number, start_s) for key, attempt in visits[first:last])
-        end_s = start_s + block.round_s
-        yield ServerStep(number, start_s, end_s, block.local_steps, int(block.present[i]), uploads)
+        uploads = tuple(Contribution(key, attempt, number, start_s, h) for key, attempt in visits[first:last])
+        yield ServerStep(number, start_s, start_s + block.round_s, h, int(block.present[i]), uploads)
+
+
+def deployable(schedule: Schedule) -> Policy:
+    """The policy of a schedule that sees only the past; raises for one that is for simulation only."""
+    if not isinstance(schedule, PlannedRounds):
+        raise InputError(f"the plan must have rounds of a length T to be deployed, got {schedule.name}")
+    return schedule.policy

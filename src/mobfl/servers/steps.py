@@ -1,28 +1,28 @@
-"""The nouns: a server turns traffic into server steps, and merges each step's uploads into its model.
+"""The nouns: a schedule turns traffic into server steps, each of which names the uploads that are merged.
 
 Models are numbered by the server steps that led to them: version 0 is the initial one. So an upload that started from
 version v is n − v server steps stale when step n merges it, which is known before anybody trains.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from mobfl.errors import InputError
-from mobfl.learning.uploads import Upload, Weights
 from mobfl.servers.site import Site
 
 
 @dataclass(frozen=True)
 class Contribution:
-    """One vehicle's upload: whose training it is, the version of the model it started from, and when it got that."""
+    """One vehicle's upload: whose training it is, the version it started from and when it got that, and its steps."""
 
     key: np.uint64
     attempt: int
     version: int
     download_s: float
+    local_steps: int
 
 
 @dataclass(frozen=True)
@@ -38,29 +38,32 @@ class ServerStep:
     still_in_use: frozenset[int] = frozenset()  # older versions, on which vehicles are training as it ends
 
 
-class Server(Protocol):
-    """The schedule knows nothing of learning, the rule nothing of time."""
+class Schedule(Protocol):
+    """When the server changes its model, and with whose uploads. It knows nothing of weights.
+
+    A schedule of rounds has a `policy`, which sees only the past: it can be deployed. Any other reads the simulated
+    future in `steps`, and is for simulation only.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def rule(self) -> str:
+        """The rule that goes with it if no other is named."""
+
+    @property
+    def makes_stale(self) -> bool:
+        """Whether uploads may have started from older models than the latest."""
 
     @property
     def least(self) -> str:
         """What the shortest training must have time for, as an error message says it."""
 
+    def describe(self) -> dict[str, Any]:
+        """For run.json, tables and figures: `policy`, `local_steps`, `round_s`, and what else it was given."""
+
     def steps(self, site: Site) -> Iterator[ServerStep]: ...
-
-    def merge(self, model: Weights, uploads: Sequence[Upload]) -> Weights: ...
-
-
-class Baseline(Server, Protocol):
-    """A server with H but without a plan for rounds."""
-
-    name: ClassVar[str]
-
-    @property
-    def local_steps(self) -> int: ...
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """What else it can be given, by name."""
 
 
 def check_local_steps(name: str, local_steps: int) -> None:

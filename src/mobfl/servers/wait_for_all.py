@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, ClassVar
 
-from mobfl.learning.uploads import Upload, Weights, weighted_mean
 from mobfl.servers.site import Site, Vehicle
 from mobfl.servers.steps import Contribution, ServerStep, check_local_steps
 
@@ -20,6 +19,8 @@ class WaitForAll:
     """Whoever is there as a round starts takes part; it ends when all of them have uploaded or left."""
 
     name: ClassVar[str] = "wait-for-all"
+    rule: ClassVar[str] = "mean"
+    makes_stale: ClassVar[bool] = False
     least: ClassVar[str] = "as long as its first round takes"
 
     local_steps: int
@@ -27,9 +28,8 @@ class WaitForAll:
     def __post_init__(self) -> None:
         check_local_steps(self.name, self.local_steps)
 
-    @property
-    def parameters(self) -> dict[str, Any]:
-        return {}
+    def describe(self) -> dict[str, Any]:
+        return {"policy": self.name, "local_steps": self.local_steps, "round_s": None}
 
     def steps(self, site: Site) -> Iterator[ServerStep]:
         arrivals, attempts = _Arrivals(site.vehicles()), Counter[int]()
@@ -53,13 +53,10 @@ class WaitForAll:
             attempt = attempts[vehicle.order]
             done_s = start_s + site.delay_s(vehicle, attempt, self.local_steps)
             if uploaded := vehicle.can_finish_at(done_s):
-                uploads.append(Contribution(vehicle.key, attempt, number, start_s))
+                uploads.append(Contribution(vehicle.key, attempt, number, start_s, self.local_steps))
             end_s = max(end_s, done_s if uploaded else vehicle.leave_s)
             attempts[vehicle.order] += 1
         return ServerStep(number, start_s, end_s, self.local_steps, len(there), tuple(uploads))
-
-    def merge(self, model: Weights, uploads: Sequence[Upload]) -> Weights:
-        return weighted_mean(model, uploads)
 
 
 class _Arrivals:

@@ -5,7 +5,7 @@ after every round, before the next one begins: a server that is killed loses the
 """
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -14,10 +14,12 @@ from mobfl.deploy.station.evaluations import Evaluations
 from mobfl.deploy.station.round_loop import Attempt, RoundSeen, RoundWork, as_rounds
 from mobfl.deploy.station.settling import Settled
 from mobfl.learning.rates import learning_rate
-from mobfl.learning.uploads import aggregate
+from mobfl.learning.rules import merge
 from mobfl.rounds.rules import FOREVER, Order, Policy, Rounds, joined
+from mobfl.runs.checkpoint import Checkpoint
 from mobfl.runs.history import Row
-from mobfl.runs.loop import Learnt, Models, row_of
+from mobfl.runs.loop import Learnt, row_of
+from mobfl.runs.models import Models
 from mobfl.runs.recording import Recording
 from mobfl.servers.rounds import single_steps
 
@@ -43,14 +45,20 @@ class BaseStation:
     def __init__(self, settled: Settled, recording: Recording, log: EventLog) -> None:
         self._job, self._recording, self._log = settled.job, recording, log
         self._site, self._orders = settled.job.site, Orders(settled.policy)
-        self._models = Models(recording.start, self._job.scenario.training.average_s)
+        self._models = Models(recording.last, self._job.scenario.training.average_s)
+        self._rule = settled.job.server.rule
+        self._rule_state = recording.last.rule_state or self._rule.init(recording.last.model)
         link = self._job.scenario.link
         self._transfer_s = link.download_s + link.upload_s
-        scores = recording.start.scores
+        scores = recording.scores
         known = not math.isnan(scores["loss"])  # else it was killed before that
         self._evaluations = Evaluations(self._job.task.evaluate, self._models.served, scores if known else None)
         if not known:
             self._evaluations.add(len(recording.rows) - 1, self._models.served)
+
+    @property
+    def _scores(self) -> list[str]:
+        return ["loss", *(kpi.name for kpi in self._job.task.kpis)]
 
     @property
     def next_start_s(self) -> float:
@@ -87,16 +95,17 @@ class BaseStation:
         """The model moves, and all that is needed to go on is on disk before anybody gets the next one."""
         block = as_rounds(work, seen.attempts, self._transfer_s)
         (step,) = single_steps(block, self._site.start_s)
-        new, rejections = aggregate(self._models.latest, seen.uploads, self._job.server.merge)
+        self._rule_state, new, rejections = merge(self._rule, self._rule_state, self._models.latest, seen.uploads)
         rejected = [*seen.refused, *rejections]
         self._models.advance(step, new, work.round_s)
-        unknown = dict.fromkeys(("loss", *self._job.task.kpis), math.nan)
-        row = row_of(step, len(rejected)) | unknown
-        self._recording.add(Learnt(row, self._models.served, tuple(rejected), self._models.others))
+        row = row_of(step, len(rejected)) | dict.fromkeys(self._scores, math.nan)
+        counted = dict(Counter(self._recording.last.rejections) + Counter(rejected))
+        reached = Checkpoint(step.number + 1, self._models.served, self._models.others, self._rule_state, counted)
+        self._recording.add(Learnt(row, reached))
         self._evaluations.add(work.number, self._models.served)
         self._note_scores()
         self._recording.save("running", 1)
-        known = {name: value for name, value in row.items() if name not in ("round", "loss", *self._job.task.kpis)}
+        known = {name: value for name, value in row.items() if name not in ("round", *self._scores)}
         self._log.add("ended", work.number, work.end_s, overshoot_s=seen.overshoot_s, **known)
         self._orders.add(block)
         return self._recording.rows[-1]

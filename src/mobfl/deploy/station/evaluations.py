@@ -6,7 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from mobfl.learning.uploads import Weights
+from mobfl.learning.weights import Weights
 
 Scores: TypeAlias = Mapping[str, float]
 

@@ -7,7 +7,7 @@ from flwr.serverapp import Grid
 from mobfl.deploy.events import EventLog
 from mobfl.deploy.messages import TrainingOrder, order_message, pack_model
 from mobfl.deploy.station.round_loop import POLL_S
-from mobfl.learning.uploads import Weights
+from mobfl.learning.weights import Weights
 
 _MESSAGES = 3
 _PATIENCE_S = 30.0

@@ -27,8 +27,11 @@ from mobfl.deploy.messages import (
     read_upload,
 )
 from mobfl.deploy.station.answers import Arrived, Fetch, FetchedAtOnce
-from mobfl.learning.uploads import Upload, Weights, fault
+from mobfl.learning.codecs import Codec
+from mobfl.learning.uploads import Upload, fault
+from mobfl.learning.weights import Weights
 from mobfl.rounds.rules import Outcome, Rounds, VehicleRows
+from mobfl.runs.job import Job
 
 POLL_S = 0.05
 # Late answers are taken in for so long after their round, to be counted; then their order is forgotten.
@@ -54,6 +57,21 @@ class Attempt:
         if np.isfinite(self.answer_s):
             return Outcome.UPLOADED
         return Outcome.LEFT_EARLY if self.left_s < end_s else Outcome.ROUND_OVER
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """What base station and vehicles have agreed on before: how uploads travel, how vehicles train, the largest D_m."""
+
+    most_samples: int
+    codec: Codec
+    codec_digest: str = ""
+    local: str = ""
+
+    @classmethod
+    def of(cls, job: Job) -> "Agreement":
+        digests = job.digests
+        return cls(job.scenario.training.most_samples, job.upload_codec[0], digests["codec"], digests["local"])
 
 
 @dataclass(frozen=True)
@@ -94,13 +112,13 @@ class RoundLoop:
         clock: Clock,
         run: str,
         log: EventLog,
-        most_samples: int,
+        agreed: Agreement,
         there: dict[int, int] | None = None,
         fetch: Fetch | None = None,
     ) -> None:
         self._grid, self._clock, self._run, self._log = grid, clock, run, log
         self._fetch = fetch or FetchedAtOnce(grid)
-        self._most_samples = most_samples
+        self._agreed = agreed
         self._attempts = dict(there or {})  # of the nodes that are there
         self._awaited = dict[str, Attempt]()  # by the order's message
         self._overdue = dict[str, tuple[float, int, Attempt]]()  # until when to look, the round
@@ -161,7 +179,7 @@ class RoundLoop:
         begin, deadline = self._clock.unix_s(begin_s), self._clock.unix_s(work.end_s)
         return TrainingOrder(
             self._run, work.number, attempt, work.local_steps, work.learning_rate, begin, deadline,
-            self._clock.scale, self.landing_s,
+            self._clock.scale, self.landing_s, self._agreed.local, self._agreed.codec_digest,
         )  # fmt: skip
 
     # ---- what comes back ---------------------------------------------------------------------------
@@ -190,13 +208,14 @@ class RoundLoop:
         self._learn_landing(answer, now_s)
         attempt.answer_s = now_s
         try:
-            upload = read_upload(message, work.model, self._most_samples)
+            upload = read_upload(message, work.model, self._agreed.most_samples, self._agreed.codec)
+            upload = replace(upload, local_steps=work.local_steps)
         except Refusal as refusal:
             refused.append(str(refusal))
             self._note("rejected", work.number, now_s, attempt, str(refusal))
             return
         attempt.upload = upload
-        reason = fault(work.model, upload)  # `aggregate` will leave it out
+        reason = fault(work.model, upload)  # `merge` will leave it out
         self._note("uploaded" if reason is None else "rejected", work.number, now_s, attempt, reason, answer.behind_s)
 
     def _learn_landing(self, answer: Answer, now_s: float) -> None:

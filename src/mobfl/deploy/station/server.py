@@ -13,10 +13,10 @@ from mobfl.deploy.settings import Deployment
 from mobfl.deploy.station.answers import Fetch
 from mobfl.deploy.station.base_station import BaseStation
 from mobfl.deploy.station.measuring import measured_round_trip_s
-from mobfl.deploy.station.round_loop import RoundLoop
+from mobfl.deploy.station.round_loop import Agreement, RoundLoop
 from mobfl.deploy.station.settling import Settled, settle
 from mobfl.errors import InputError
-from mobfl.learning.uploads import Weights
+from mobfl.learning.weights import Weights
 from mobfl.mobility.crossings import Crossings
 from mobfl.runs import folder as run_folder
 from mobfl.runs.history import History, Row
@@ -41,7 +41,7 @@ def serve(
     out, task = Path(deployment.out), deployment.build_task()
     run_folder.make(out)
     if not deployment.resume and (out / run_folder.RUN).exists():
-        raise InputError(f"--out {out} must be a new folder, got a run, which --resume continues")
+        raise InputError(f"out {out} must be a new folder, got a run, which can be resumed")
     with run_folder.locked(out):
         log, model = EventLog(out / EVENTS), task.initial_weights(deployment.seed)
         settled = settle(deployment, task, crossings, partial(measure, grid, run, model, log))
@@ -51,7 +51,7 @@ def serve(
         station = BaseStation(settled, recording, log)
         there = station.remember(read_events(out))
         clock = _announced(deployment, settled, station, recording, log, make_clock)
-        loop = RoundLoop(grid, clock, run, log, settled.job.scenario.training.most_samples, there, fetch)
+        loop = RoundLoop(grid, clock, run, log, Agreement.of(settled.job), there, fetch)
         _run_rounds(station, loop, recording, progress)
         return recording.history
 

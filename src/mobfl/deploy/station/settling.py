@@ -11,12 +11,10 @@ from mobfl.deploy.settings import Deployment
 from mobfl.errors import InputError
 from mobfl.learning.task import Task
 from mobfl.mobility.crossings import Crossings
-from mobfl.policies.adaptive.policy import AdaptivePolicy
 from mobfl.rounds.rules import Policy
 from mobfl.runs import folder as run_folder
-from mobfl.runs.training import Job, check_job
-from mobfl.servers.adaptive import AdaptiveRounds
-from mobfl.servers.rounds import PlannedRounds
+from mobfl.runs.job import Job, check_job
+from mobfl.servers.rounds import deployable
 from mobfl.theory import min_delay_s
 
 _ROOM = 1.3  # messages take longer when many vehicles are there
@@ -37,12 +35,7 @@ class Settled:
 
 def policy_of(job: Job) -> Policy:
     """What gives the rounds their H and T."""
-    server = job.server
-    if isinstance(server, AdaptiveRounds):
-        return AdaptivePolicy(job.scenario, job.scenario.link, server.settings)
-    if isinstance(server, PlannedRounds):
-        return server.policy
-    raise InputError("--plan must have rounds of a length T to be deployed, got another server")
+    return deployable(job.server.schedule)
 
 
 def settle(deployment: Deployment, task: Task, crossings: Crossings | None, measure: Callable[[], float]) -> Settled:
@@ -60,9 +53,9 @@ def settle(deployment: Deployment, task: Task, crossings: Crossings | None, meas
 
 
 def _settled_before(out: Path, task: Task) -> tuple[float, float | None]:
-    told = run_folder.read_run(out, task.kpis).get("deployment")
+    told = run_folder.read_run(out, [kpi.name for kpi in task.kpis]).get("deployment")
     if not isinstance(told, dict) or not {"scale", "round_trip_s"} <= told.keys():
-        raise InputError(f"--out {out} must hold a deployment to resume, got another run")
+        raise InputError(f"out {out} must hold a deployment to resume, got another run")
     return float(told["scale"]), told["round_trip_s"]
 
 

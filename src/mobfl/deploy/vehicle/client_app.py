@@ -9,10 +9,11 @@ from typing import Any
 
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
+from safetensors.numpy import save
 
 from mobfl.deploy.messages import Answer, TrainingOrder, answer_message, read_order
-from mobfl.deploy.vehicle.trainer_link import ask_trainer
-from mobfl.learning.uploads import Weights
+from mobfl.deploy.vehicle.trainer_link import UPLOAD, ask_trainer
+from mobfl.learning.weights import Weights
 
 app = ClientApp()
 
@@ -23,9 +24,9 @@ def train(message: Message, context: Context) -> Message:
     order, model = read_order(message)
     vehicle = str(context.node_config.get("vehicle", context.node_id))
     if order.local_steps == 0:  # the base station measures how long a message takes
-        return answer_message(message, Answer(order.run, order.round, 1, vehicle, time.time()), model)
+        return answer_message(message, Answer(order.run, order.round, 1, vehicle, time.time()), save(dict(model)))
     try:
-        told, weights = _trained(order, model, vehicle, dict(context.node_config))
+        told, upload = _trained(order, model, vehicle, dict(context.node_config))
     except TimeoutError:
         return answer_message(message, Answer(order.run, order.round, 0, vehicle))
     due_unix_s = order.begin_unix_s + told["delay_s"] * order.scale
@@ -35,12 +36,12 @@ def train(message: Message, context: Context) -> Message:
         return answer_message(message, Answer(order.run, order.round, 0, vehicle))
     _sleep_until(due_unix_s - order.landing_s)
     answer = Answer(order.run, order.round, int(told["samples"]), vehicle, time.time(), behind_s)
-    return answer_message(message, answer, weights)
+    return answer_message(message, answer, upload)
 
 
 def _trained(
     order: TrainingOrder, model: Weights, vehicle: str, config: dict[str, Any]
-) -> tuple[dict[str, Any], Weights]:
+) -> tuple[dict[str, Any], bytes]:
     left_s = order.deadline_unix_s - time.time()
     if left_s <= 0:
         raise TimeoutError
@@ -50,8 +51,11 @@ def _trained(
         "attempt": order.attempt,
         "local_steps": order.local_steps,
         "learning_rate": order.learning_rate,
+        "local": order.local,
+        "codec": order.codec,
     }
-    return ask_trainer(str(config["trainer"]), wish, model, left_s)
+    told, arrays = ask_trainer(str(config["trainer"]), wish, model, left_s)
+    return told, arrays[UPLOAD].tobytes()
 
 
 def _sleep_until(unix_s: float) -> None:

@@ -5,6 +5,7 @@ On a vehicle there is one; where vehicles are simulated on one machine, one serv
 
 import socketserver
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,12 @@ from typing import Any
 import numpy as np
 
 from mobfl.deploy.settings import Deployment
-from mobfl.deploy.vehicle.trainer_link import receive_frame, send_frame
+from mobfl.deploy.vehicle.trainer_link import UPLOAD, receive_frame, send_frame
 from mobfl.errors import InputError
-from mobfl.learning.uploads import Upload, Weights, fault
+from mobfl.learning.codecs import Codec
+from mobfl.learning.uploads import Upload, fault
 from mobfl.learning.vehicles import Vehicles
+from mobfl.learning.weights import Weights
 from mobfl.mobility.crossings import Crossings
 from mobfl.rng import stream, vehicle_key
 from mobfl.scenario import Scenario
@@ -31,22 +34,34 @@ class Trainer:
     draws: np.uint64  # the stream of compute delays, whose keys address all draws of a vehicle
     impose: bool
     reference: Weights
+    codec: Codec
+    digests: Mapping[str, str]
 
     @classmethod
     def of(cls, deployment: Deployment) -> "Trainer":
         task, road = deployment.build_task(), deployment.road
-        vehicles = Vehicles.of(task, road.training, deployment.seed)
+        job = deployment.vehicle_job(task)
+        vehicles = Vehicles.of(task, road.training, job.local_training[0], deployment.seed)
         reference = task.initial_weights(deployment.seed)
-        return cls(vehicles, road, stream(deployment.seed, "compute"), deployment.impose, reference)
+        draws = stream(deployment.seed, "compute")
+        return cls(vehicles, road, draws, deployment.impose, reference, job.upload_codec[0], job.digests)
 
-    def answer(self, wish: dict[str, Any], model: Weights) -> tuple[dict[str, Any], Weights]:
-        """The weights after the steps, D_m, and after how long the vehicle is to answer (0: at once)."""
+    def answer(self, wish: dict[str, Any], model: Weights) -> tuple[dict[str, Any], bytes]:
+        """The upload after the steps as it travels, D_m, and after how long the vehicle is to answer (0: at once)."""
+        self._check_agreed(wish)
         if (reason := fault(self.reference, Upload(model, 1))) is not None:
             raise InputError(f"the model must be the task's, got one that is {reason}")
         key, attempt, steps = self._key(wish), int(wish["attempt"]), int(wish["local_steps"])
         upload = self.vehicles.train(key, attempt, model, steps, float(wish["learning_rate"]))
         delay = delay_s(self.road.link, self.road.compute, key, attempt, steps) if self.impose else 0.0
-        return {"samples": upload.samples, "delay_s": delay}, upload.weights
+        return {"samples": upload.samples, "delay_s": delay}, self.codec.encode(upload.weights, model)
+
+    def _check_agreed(self, wish: dict[str, Any]) -> None:
+        """Raises if the base station trains or sends in another way than this vehicle."""
+        for kind, mine in self.digests.items():
+            wanted = wish.get(kind) or mine
+            if wanted != mine:
+                raise InputError(f"the base station's {kind} must be this vehicle's ({mine}), got {wanted}")
 
     def warm_up(self) -> None:
         """Compiles what is compiled, so that the first vehicle does not wait for it."""
@@ -73,7 +88,7 @@ class TrainerServer(socketserver.ThreadingUnixStreamServer):
         super().__init__(str(path), _Conversation)
         path.chmod(0o600)
 
-    def answer(self, wish: dict[str, Any], model: Weights) -> tuple[dict[str, Any], Weights]:
+    def answer(self, wish: dict[str, Any], model: Weights) -> tuple[dict[str, Any], bytes]:
         with self._turns:
             return self.trainer.answer(wish, model)
 
@@ -87,7 +102,7 @@ class _Conversation(socketserver.BaseRequestHandler):
     def handle(self) -> None:
         wish, model = receive_frame(self.request)
         try:
-            told, weights = self.server.answer(wish, model)
+            told, upload = self.server.answer(wish, model)
         except Exception as error:  # the vehicle's app is told, and says so to the base station
-            told, weights = {"error": f"{type(error).__name__}: {error}"}, {}
-        send_frame(self.request, told, weights)
+            told, upload = {"error": f"{type(error).__name__}: {error}"}, b""
+        send_frame(self.request, told, {UPLOAD: np.frombuffer(upload, np.uint8)})

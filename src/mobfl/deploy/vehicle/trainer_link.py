@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import load, save
 
-from mobfl.learning.uploads import Weights
+from mobfl.learning.weights import Weights
 
 _LENGTH_BYTES = 8
 MOST_BYTES = 1 << 31
+UPLOAD = "upload"  # the array of bytes that a trainer answers with
 
 
 class TrainerError(Exception):

@@ -10,12 +10,12 @@ class AdaptivePolicy:
     """H and T that follow the traffic. Asked for a first order it begins anew, so that runs repeat and resume."""
 
     def __init__(self, prior: Scenario, link: Link, settings: Settings | None = None) -> None:
-        self._prior, self._settings = prior, settings or Settings()
+        self._prior, self.settings = prior, settings or Settings()
         self._transfer_s = link.download_s + link.upload_s  # which only shows in how long replies take
         self._begin()
 
     def _begin(self) -> None:
-        self.controller, self._watcher = Controller(self._prior, self._settings), Watcher(self._transfer_s)
+        self.controller, self._watcher = Controller(self._prior, self.settings), Watcher(self._transfer_s)
 
     def next_order(self, seen: Rounds | None) -> Order:
         if seen is None:

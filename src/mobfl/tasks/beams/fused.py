@@ -109,20 +109,28 @@ def workspace(batch_size: int, stacked: int = 1) -> Workspace:
 
 
 @_entry
-def local_sgd(parameters, running, grids, targets, batches, learning_rate, momentum, loss_weight, work):
+def local_sgd(parameters, running, grids, targets, batches, rates, correction, loss_weight, work, gradient):
     """Takes one SGD step (Eq. 1) per row of `batches`, which names samples; changes parameters and running moments.
 
-    `running` is batch norm's (2, block, channel) running means and variances. The loss is `loss_weight` times the
-    mean cross-entropy.
+    `rates` are the learning rate, the momentum and the strength of the pull towards the parameters at the start; the
+    correction, if it is not empty, is added to every gradient. `running` is batch norm's (2, block, channel) running
+    means and variances. The loss is `loss_weight` times the mean cross-entropy; `gradient` ends as the last step's.
     """
+    learning_rate, momentum, proximal = rates
     velocity = np.zeros_like(parameters)
-    gradient = np.empty_like(parameters)
+    start = parameters.copy()
     for batch in batches:
         gradient[:] = _ZERO
         norms = _forward(grids, batch, parameters, running, work)
         sums = _head(targets, batch, parameters, norms, loss_weight, work, gradient)
         for block in range(_LAST, -1, -1):
             _backward(block, grids, batch, parameters, norms, sums, work, gradient)
+        if proximal != _ZERO:
+            for i in range(len(parameters)):
+                gradient[i] += proximal * (parameters[i] - start[i])
+        if len(correction):
+            for i in range(len(parameters)):
+                gradient[i] += correction[i]
         for i in range(len(parameters)):
             velocity[i] = momentum * velocity[i] + gradient[i]
             parameters[i] -= learning_rate * velocity[i]

@@ -85,6 +85,13 @@ def pack(weights: Mapping[str, Floats]) -> tuple[Floats, Floats]:
     return np.concatenate([part.ravel() for part in parts]), np.array(running)
 
 
+def pack_slopes(slopes: Mapping[str, Floats]) -> Floats:
+    """A number for every parameter in the order of `pack`; zero where none is given."""
+    named = {name: slopes.get(name, np.zeros(0, np.float32)) for name in shapes() if not name.endswith(_RUNNING)}
+    empty = {name: values if values.size else np.zeros(shapes()[name], np.float32) for name, values in named.items()}
+    return np.concatenate([_filled(values, shapes()[name]).ravel() for name, values in empty.items()])
+
+
 def unpack(parameters: Floats, running: Floats, last_channels: int = CHANNELS) -> dict[str, Floats]:
     """The inverse of `pack`."""
     weights, start = dict[str, Floats](), 0

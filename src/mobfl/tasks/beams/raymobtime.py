@@ -43,11 +43,11 @@ def read_raymobtime(source: Path, targets: str) -> tuple[BeamSamples, BeamSample
         archives = sorted(source.glob("*.npz"))
         if len(archives) != 1:
             raise InputError(
-                f"--data {source} must hold lidar_train.npz or exactly one .npz archive, got {len(archives)} archives"
+                f"data {source} must hold lidar_train.npz or exactly one .npz archive, got {len(archives)} archives"
             )
         source = archives[0]
     if targets == "soft":
-        raise InputError(f"--option targets must be one-hot for {source}, which holds no amplitudes, got 'soft'")
+        raise InputError(f"option targets must be one-hot for {source}, which holds no amplitudes, got 'soft'")
     return _archive(source)
 
 
@@ -112,7 +112,7 @@ def _part(samples: BeamSamples, rows: slice) -> BeamSamples:
 def _find(folder: Path, name: str) -> Path:
     found = sorted(folder.rglob(name))
     if not found:
-        raise InputError(f"--data {folder} must hold {name}, got none")
+        raise InputError(f"data {folder} must hold {name}, got none")
     return found[0]
 
 
@@ -145,7 +145,7 @@ def _array(file: Path, key: str, shape: tuple[int, ...] | None = None, kinds: st
     except InputError:
         raise
     except FileNotFoundError:
-        raise InputError(f"--data {file} must be a file or a folder: there is none") from None
+        raise InputError(f"data {file} must be a file or a folder: there is none") from None
     except Exception as error:  # a flipped bit may raise anything in the libraries that unpack it
         reason = next(iter(str(error).splitlines()), "an end too early").split(" This file")[0]
         raise InputError(f"{file}: must be an undamaged .npz archive, got {reason}") from None

@@ -1,16 +1,15 @@
 """Beam selection as a task: Lidar2D on the generated street or on Raymobtime."""
 
 import threading
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 import numpy as np
 from pydantic import Field
 
 from mobfl.errors import InputError
-from mobfl.learning.task import Integers, Pool
-from mobfl.learning.uploads import Weights
+from mobfl.learning.task import Integers, Kpi, Pool, SgdTerms, TaskRequest
+from mobfl.learning.weights import Weights
 from mobfl.rng import stream
 from mobfl.scenario import Count, Table
 from mobfl.tasks.beams import fused, layout
@@ -37,7 +36,9 @@ class BeamOptions(Table):
 class Backend(Protocol):
     """Computes with Lidar2D; may be used by several threads at once."""
 
-    def local_steps(self, model: Weights, batches: Integers, learning_rate: float, momentum: float) -> Weights: ...
+    def local_steps(self, model: Weights, batches: Integers, terms: SgdTerms) -> Weights: ...
+
+    def gradient(self, model: Weights, batch: Integers) -> Weights: ...
 
     def outputs(self, model: Weights) -> layout.Floats:
         """The validation samples' scores of all beam pairs."""
@@ -45,7 +46,7 @@ class Backend(Protocol):
 
 class BeamTask:
     name = "beams"
-    kpis: Mapping[str, bool] = {f"top_{k}": True for k in TOPS}
+    kpis: Sequence[Kpi] = tuple(Kpi(f"top_{k}", f"top-{k} accuracy", leads=k == TOPS[-1]) for k in TOPS)
 
     def __init__(
         self,
@@ -80,34 +81,30 @@ class BeamTask:
         random = np.random.Generator(np.random.Philox(key=int(stream(seed, "initial weights"))))
         return layout.initial_weights(random, self._last_channels)
 
-    def local_steps(self, model: Weights, batches: Integers, learning_rate: float, momentum: float) -> Weights:
-        return self._backend.local_steps(model, batches, learning_rate, momentum)
+    def local_steps(self, model: Weights, batches: Integers, terms: SgdTerms) -> Weights:
+        return self._backend.local_steps(model, batches, terms)
+
+    def gradient(self, model: Weights, batch: Integers) -> Weights:
+        return self._backend.gradient(model, batch)
 
     def evaluate(self, model: Weights) -> dict[str, float]:
         return scores(self._backend.outputs(model), self._validation.targets, self._loss_scale)
 
 
-def beam_task(
-    options: BeamOptions,
-    data: Path | None = None,
-    loss_scale: str = "sample",
-    backend: str = "auto",
-    device: str = "cpu",
-    progress: Callable[[int], None] = lambda _: None,
-    workers: int = 1,  # noqa: ARG001
-) -> BeamTask:
+def beam_task(options: BeamOptions, request: TaskRequest) -> BeamTask:
     """The task with these options, on Raymobtime's files if given."""
+    data = request.data
     if data is None:
         sizes = options.training_samples, options.validation_samples
-        samples = generated_samples(options.data_seed, *sizes, options.targets, progress)
+        samples = generated_samples(options.data_seed, *sizes, options.targets, request.progress)
         source: dict[str, Any] = {"data": "generated street", "data_seed": options.data_seed}
     else:
         if idle := sorted(options.model_fields_set & {"training_samples", "validation_samples", "data_seed"}):
-            raise InputError(f"--option {idle[0]} is the generated street's and must not come with --data, got {data}")
+            raise InputError(f"option {idle[0]} is the generated street's and must not come with data, got {data}")
         samples = read_raymobtime(data, options.targets)
         source = {"data": data.name}
     source["targets"] = options.targets
-    return BeamTask(samples, loss_scale, options.model, backend, device, source)
+    return BeamTask(samples, request.loss_scale, options.model, request.backend, request.device, source)
 
 
 def _backend(
@@ -115,13 +112,13 @@ def _backend(
 ) -> Backend:
     if name == "fused":
         if device != "cpu":
-            raise InputError(f"--backend fused runs on --device cpu, got {device!r}")
+            raise InputError(f"backend fused runs on the device cpu, got {device!r}")
         return FusedBackend(train, validation, loss_scale, last_channels)
     if name == "torch":
         from mobfl.tasks.beams.torch_backend import TorchBackend
 
         return TorchBackend(train, validation, loss_scale, last_channels, device)
-    raise InputError(f"--backend must be one of {', '.join(BACKENDS)}, got {name!r}")
+    raise InputError(f"backend must be one of {', '.join(BACKENDS)}, got {name!r}")
 
 
 class FusedBackend:
@@ -132,12 +129,35 @@ class FusedBackend:
         self._loss_weight, self._last_channels = np.float32(LOSS_WEIGHTS[loss_scale]), last_channels
         self._own = threading.local()
 
-    def local_steps(self, model: Weights, batches: Integers, learning_rate: float, momentum: float) -> Weights:
+    def local_steps(self, model: Weights, batches: Integers, terms: SgdTerms) -> Weights:
         parameters, running = layout.pack(model)
-        rates = np.float32(learning_rate), np.float32(momentum), self._loss_weight
-        work = self._workspace(batches.shape[1])
-        fused.local_sgd(parameters, running, self._train.grids, self._train.targets, batches, *rates, work)
+        self._run(parameters, running, batches, terms, np.empty_like(parameters))
         return layout.unpack(parameters, running, self._last_channels)
+
+    def gradient(self, model: Weights, batch: Integers) -> Weights:
+        parameters, running = layout.pack(model)
+        gradient = np.empty_like(parameters)
+        self._run(parameters, running, batch[np.newaxis], SgdTerms(0.0), gradient)
+        return layout.unpack(gradient, running, self._last_channels)
+
+    def _run(
+        self, parameters: layout.Floats, running: layout.Floats, batches: Integers, terms: SgdTerms, gradient: Any
+    ) -> None:
+        rates = np.float32(terms.learning_rate), np.float32(terms.momentum), np.float32(terms.proximal)
+        correction = np.zeros(0, np.float32) if terms.correction is None else layout.pack_slopes(terms.correction)
+        work, train = self._workspace(batches.shape[1]), self._train
+        fused.local_sgd(
+            parameters,
+            running,
+            train.grids,
+            train.targets,
+            batches,
+            rates,
+            correction,
+            self._loss_weight,
+            work,
+            gradient,
+        )
 
     def outputs(self, model: Weights) -> layout.Floats:
         outputs = np.empty((len(self._validation), layout.CLASSES), np.float32)

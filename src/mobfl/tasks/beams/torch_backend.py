@@ -7,9 +7,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from mobfl.learning.task import Integers
-from mobfl.learning.torch_steps import device_named, load, local_steps, prepare_cpu
-from mobfl.learning.uploads import Weights
+from mobfl.learning.task import Integers, SgdTerms
+from mobfl.learning.torch_steps import device_named, gradient, load, local_steps, prepare_cpu
+from mobfl.learning.weights import Weights
 from mobfl.tasks.beams.model import Lidar2D, cross_entropy
 from mobfl.tasks.beams.samples import BeamSamples
 from mobfl.tasks.beams.scores import LOSS_WEIGHTS
@@ -29,8 +29,11 @@ class TorchBackend:
         self._loss_weight, self._last_channels = LOSS_WEIGHTS[loss_scale], last_channels
         self._own = threading.local()
 
-    def local_steps(self, model: Weights, batches: Integers, learning_rate: float, momentum: float) -> Weights:
-        return local_steps(self._module(), self._loss, model, batches, learning_rate, momentum)
+    def local_steps(self, model: Weights, batches: Integers, terms: SgdTerms) -> Weights:
+        return local_steps(self._module(), self._loss, model, batches, terms)
+
+    def gradient(self, model: Weights, batch: Integers) -> Weights:
+        return gradient(self._module(), self._loss, model, batch)
 
     def outputs(self, model: Weights) -> NDArray[np.float32]:
         module = self._module()

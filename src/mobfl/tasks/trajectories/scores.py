@@ -3,9 +3,14 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from mobfl.learning.task import Kpi
+
 MISSED_BEYOND_M = 2.0
-# By name: whether more is better.
-KPIS = dict.fromkeys(("min_ade_6", "min_fde_6", "miss_rate_6", "min_ade_1", "min_fde_1", "miss_rate_1"), False)
+KPIS = tuple(
+    Kpi(f"{name}_{k}", f"{label} of {k}", unit, more_is_better=False, leads=(name, k) == ("min_ade", 6))
+    for k in (6, 1)
+    for name, label, unit in (("min_ade", "minADE", "m"), ("min_fde", "minFDE", "m"), ("miss_rate", "miss rate", ""))
+)
 
 Floats = NDArray[np.float64]
 

@@ -79,11 +79,11 @@ class Town:
 def argoverse_sources(folder: Path) -> tuple[Source, Source]:
     """Training and validation: subfolders `train` and `val`, of Argoverse 1 or 2, and for the first maps below it."""
     if not folder.is_dir():
-        raise InputError(f"--data {folder} must be a folder with train and val: there is none")
+        raise InputError(f"data {folder} must be a folder with train and val: there is none")
     parts = [folder / name for name in ("train", "val")]
     for part in parts:
         if not part.is_dir():
-            raise InputError(f"--data {folder} must hold the folders train and val, got no {part.name}")
+            raise InputError(f"data {folder} must hold the folders train and val, got no {part.name}")
     scenarios = [tuple(sorted(file.parent for file in part.glob("*/scenario_*.parquet"))) for part in parts]
     if all(scenarios):
         return Argoverse2(scenarios[0]), Argoverse2(scenarios[1])

@@ -1,10 +1,9 @@
 """Trajectory prediction as a task: LaneGCN on Argoverse or on the generated town."""
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,9 +13,9 @@ from torch import Tensor, nn
 
 from mobfl.errors import InputError
 from mobfl.files.cache import cache_folder
-from mobfl.learning.task import Integers, Pool
-from mobfl.learning.torch_steps import device_named, load, local_steps, prepare_cpu, read
-from mobfl.learning.uploads import Weights
+from mobfl.learning.task import Integers, Kpi, Pool, SgdTerms, TaskRequest
+from mobfl.learning.torch_steps import device_named, gradient, load, local_steps, prepare_cpu, read
+from mobfl.learning.weights import Weights
 from mobfl.rng import stream
 from mobfl.scenario import Count, Table
 from mobfl.tasks.trajectories.baselines import baseline_scores
@@ -56,7 +55,7 @@ class Forecast:
 
 class TrajectoryTask:
     name = "trajectories"
-    kpis: Mapping[str, bool] = KPIS
+    kpis: Sequence[Kpi] = KPIS
 
     def __init__(
         self,
@@ -67,7 +66,7 @@ class TrajectoryTask:
         record: Mapping[str, Any] | None = None,
     ) -> None:
         if width % 4:
-            raise InputError(f"--option width must be a multiple of 4, got {width}")
+            raise InputError(f"option width must be a multiple of 4, got {width}")
         prepare_cpu()
         self._train, self._validation, self._width = train, validation, width
         self._device = device_named(device)
@@ -92,8 +91,11 @@ class TrajectoryTask:
             torch.manual_seed(int(stream(seed, "initial weights")))
             return read(LaneGCN(self._width))
 
-    def local_steps(self, model: Weights, batches: Integers, learning_rate: float, momentum: float) -> Weights:
-        return local_steps(self._module(), self.loss, model, batches, learning_rate, momentum)
+    def local_steps(self, model: Weights, batches: Integers, terms: SgdTerms) -> Weights:
+        return local_steps(self._module(), self.loss, model, batches, terms)
+
+    def gradient(self, model: Weights, batch: Integers) -> Weights:
+        return gradient(self._module(), self.loss, model, batch)
 
     def loss(self, module: nn.Module, numbers: Tensor) -> Tensor:
         """On the training scenes of these numbers."""
@@ -141,19 +143,12 @@ class TrajectoryTask:
         return self._own.module
 
 
-def trajectory_task(
-    options: TrajectoryOptions,
-    data: Path | None = None,
-    loss_scale: str = "sample",  # noqa: ARG001
-    backend: str = "auto",
-    device: str = "cpu",
-    progress: Callable[[int], None] = lambda _: None,
-    workers: int = 1,
-) -> TrajectoryTask:
+def trajectory_task(options: TrajectoryOptions, request: TaskRequest) -> TrajectoryTask:
     """The task with these options, on Argoverse's files if given."""
-    if backend not in ("auto", "torch"):
-        raise InputError(f"--backend must be auto or torch for trajectories, got {backend!r}")
+    if request.backend not in ("auto", "torch"):
+        raise InputError(f"backend must be auto or torch for trajectories, got {request.backend!r}")
     parts: tuple[Source, Source]
+    data, workers, progress = request.data, request.workers, request.progress
     if data is None:
         first = options.training_samples
         parts = Town(options.data_seed, 0, first), Town(options.data_seed, first, options.validation_samples)
@@ -163,4 +158,4 @@ def trajectory_task(
     record["fingerprint"] = " ".join(part.identity for part in parts)
     train = open_store(parts[0], cache_folder(), workers, progress)
     validation = open_store(parts[1], cache_folder(), workers, lambda made: progress(len(parts[0]) + made))
-    return TrajectoryTask(train, validation, options.width, device, record)
+    return TrajectoryTask(train, validation, options.width, request.device, record)

@@ -1,0 +1,1 @@
+"""Which quadrant does a point lie in? A task for mobfl."""

@@ -1,0 +1,36 @@
+"""Local training by name."""
+
+from typing import Protocol
+
+from mobfl.errors import InputError
+from mobfl.learning.task import Integers, Task
+from mobfl.learning.weights import Weights
+from mobfl.parts import Kind, Wish
+from mobfl.scenario import Training
+
+_PLACE = "mobfl.learning.local"
+LOCALS = Kind(
+    "local training",
+    "locals",
+    ("train",),
+    {"sgd": f"{_PLACE}.sgd:Sgd", "fedprox": f"{_PLACE}.fedprox:FedProx"},
+)
+
+
+class LocalTraining(Protocol):
+    """Knows nothing of roads and servers; may be asked by several threads at once."""
+
+    def train(self, task: Task, model: Weights, batches: Integers, learning_rate: float) -> Weights:
+        """The model after a step per row of `batches`, which names training samples of the task."""
+
+
+def local_named(text: str | None, training: Training) -> tuple[LocalTraining, Wish]:
+    """The local training of that name; `training.momentum` is the momentum of SGD unless that is given."""
+    wish = LOCALS.parse(text or "sgd")
+    if wish.name in LOCALS.ours:
+        if "momentum" in wish.values and training.momentum:
+            raise InputError(
+                f"momentum must be given once, got training.momentum = {training.momentum:g} and local training {wish}"
+            )
+        wish = Wish(wish.name, wish.words, {"momentum": training.momentum, **wish.values})
+    return LOCALS.build(wish), wish

@@ -1,0 +1,12 @@
+"""How a server turns uploads into its next model: a catalogue of links, and the chains that they make.
+
+A link plays one of three roles, told by its method. All may have `init(model) -> state`; a state is named arrays.
+
+guard      guard(state, model, uploads) -> (state, uploads)     changes or drops uploads before they are combined
+combine    apply(state, model, uploads) -> (state, model)       one model of all; every chain has exactly one
+step       step(state, model, proposed) -> (state, model)       how far the server goes towards what was combined
+"""
+
+from mobfl.learning.rules.chain import RULES, Chain, Rule, State, merge, rule_named
+
+__all__ = ["RULES", "Chain", "Rule", "State", "merge", "rule_named"]

@@ -1,0 +1,39 @@
+"""A model as a mapping of names to arrays: what can be said and done with it without knowing what it computes."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+# A model: its parameters and batch-norm statistics by name.
+Weights = Mapping[str, NDArray[np.float32]]
+
+# Batch norm's values are measured, not trained.
+_STATISTICS = ("running_mean", "running_var")
+
+
+def is_statistic(name: str) -> bool:
+    return name.endswith(_STATISTICS)
+
+
+def unlike(model: Weights, other: Weights) -> str | None:
+    """Why these are not weights of the same kind of model; None if they are."""
+    if other.keys() != model.keys():
+        return "another model"
+    same = all(
+        other[name].shape == values.shape and other[name].dtype == values.dtype for name, values in model.items()
+    )
+    return None if same else "wrong shape"
+
+
+def all_finite(weights: Weights) -> bool:
+    return all(bool(np.isfinite(values).all()) for values in weights.values())
+
+
+def mixed(model: Weights, other: Weights, share: float) -> Weights:
+    """(1 − share)·model + share·other, in double precision."""
+    return {name: _mix(values, other[name], share) for name, values in model.items()}
+
+
+def _mix(values: NDArray[np.float32], others: NDArray[np.float32], share: float) -> NDArray[np.float32]:
+    return ((1.0 - share) * values.astype(np.float64) + share * others.astype(np.float64)).astype(np.float32)

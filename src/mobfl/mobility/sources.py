@@ -1,0 +1,78 @@
+"""Traffic by name: sources that make crossings for a scenario, ours or somebody's own."""
+
+from typing import Protocol
+
+import numpy as np
+
+from mobfl.errors import InputError
+from mobfl.mobility.crossings import Crossings
+from mobfl.parts import Kind
+from mobfl.scenario import Scenario
+
+TRAFFIC = Kind(
+    "traffic",
+    "traffic",
+    ("crossings",),
+    {
+        "poisson": "mobfl.mobility.sources:PoissonTable",
+        "day": "mobfl.mobility.sources:DayOfTraffic",
+        "sumo": "mobfl.mobility.sources:SumoRoad",
+    },
+)
+
+
+class TrafficSource(Protocol):
+    """Any traffic becomes crossings; it knows nothing of learning."""
+
+    def crossings(self, scenario: Scenario, seed: int) -> Crossings:
+        """Who crosses the section when, for at least as long as the scenario's training lasts."""
+
+
+def crossings_of(name: str, scenario: Scenario, seed: int) -> Crossings:
+    """The crossings of the source of that name."""
+    made = TRAFFIC.build(name).crossings(scenario, seed)
+    if not isinstance(made, Crossings):
+        raise InputError(f"traffic {name!r} must make mobfl.Crossings, got {type(made).__name__}")
+    return made
+
+
+class PoissonTable:
+    """Poisson arrivals at the scenario's rate and speeds, as a table that lasts as long as the training."""
+
+    def crossings(self, scenario: Scenario, seed: int) -> Crossings:
+        from mobfl.mobility.poisson import poisson_crossings
+
+        blocks = list[Crossings]()
+        for block in poisson_crossings(scenario, seed):
+            blocks.append(block)
+            if block.enter_s[-1] > scenario.training.duration_s + scenario.dwell_s:
+                break
+        vehicle, enter_s, leave_s = (
+            np.concatenate([getattr(block, name) for block in blocks]) for name in ("vehicle", "enter_s", "leave_s")
+        )
+        kept = enter_s <= scenario.training.duration_s + scenario.dwell_s
+        return Crossings(vehicle[kept], enter_s[kept], leave_s[kept])
+
+
+class DayOfTraffic:
+    """A day with two rush hours, and a signal from noon on, on a section as long as the scenario's."""
+
+    def crossings(self, scenario: Scenario, seed: int) -> Crossings:
+        from mobfl.mobility.day import Day, day_crossings
+
+        return day_crossings(Day(scenario.road.length_m), seed)
+
+
+class SumoRoad:
+    """A straight road with the scenario's length, arrivals and speeds, driven by SUMO; lanes, and a signal if given."""
+
+    def __init__(self, lanes: int = 1, cycle_s: float = 0.0, green_s: float = 0.0) -> None:
+        self._lanes, self._cycle_s, self._green_s = lanes, cycle_s, green_s
+
+    def crossings(self, scenario: Scenario, seed: int) -> Crossings:
+        from mobfl.mobility.sumo import Signal, straight_road_crossings
+
+        signal = Signal(self._cycle_s, self._green_s) if self._cycle_s else None
+        return straight_road_crossings(
+            scenario, lanes=self._lanes, signal=signal, duration_s=scenario.training.duration_s, seed=seed
+        )

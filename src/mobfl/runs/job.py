@@ -1,0 +1,151 @@
+"""What a run computes: all that its result depends on."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from mobfl.errors import InputError
+from mobfl.learning.codecs import CODECS, Codec, codec_named
+from mobfl.learning.holdings import check_samples
+from mobfl.learning.local import LOCALS, LocalTraining, local_named
+from mobfl.learning.rules import RULES, Rule
+from mobfl.learning.rules.chain import Link
+from mobfl.learning.task import Task
+from mobfl.mobility.crossings import Crossings
+from mobfl.mobility.observed import ObservedTraffic
+from mobfl.parts import Kind, Wish, provenance
+from mobfl.rng import stream
+from mobfl.runs import folder
+from mobfl.runs.task_check import check_task
+from mobfl.scenario import Scenario
+from mobfl.servers.choice import refuse_falling
+from mobfl.servers.names import SCHEDULES, AnyPlan, server_of
+from mobfl.servers.server import Server
+from mobfl.servers.site import Site
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run: a task, a road, a plan and a seed.
+
+    `plan` is what `--plan` takes, a `Plan`, (H, T), or a schedule; `rule`, `local` and `codec` are what `--rule`,
+    `--local` and `--codec` take, or such a part itself; None is the default. `crossings` are recorded traffic, `trace`
+    the name of where they are from. Every run of a job begins with parts as they were made.
+    """
+
+    task: Task
+    scenario: Scenario
+    plan: AnyPlan = "mobfl"
+    seed: int = 0
+    crossings: Crossings | None = None
+    trace: str | None = None
+    rule: str | Rule | None = None
+    local: str | LocalTraining | None = None
+    codec: str | Codec | None = None
+
+    @cached_property
+    def _server(self) -> Server:
+        return server_of(self.plan, self.rule, self.scenario, self.crossings)
+
+    @property
+    def server(self) -> Server:
+        """The schedule and the rule, as they were made."""
+        return self._server.anew()
+
+    @cached_property
+    def local_training(self) -> tuple[LocalTraining, Wish]:
+        """How vehicles train, and its name."""
+        if self.local is None or isinstance(self.local, str):
+            return local_named(self.local, self.scenario.training)
+        return self.local, Wish(type(self.local).__name__)
+
+    @cached_property
+    def upload_codec(self) -> tuple[Codec, Wish]:
+        """How uploads travel, and its name."""
+        if self.codec is None or isinstance(self.codec, str):
+            return codec_named(self.codec)
+        return self.codec, Wish(type(self.codec).__name__)
+
+    @property
+    def site(self) -> Site:
+        return training_site(self.scenario, self.seed, self.crossings)
+
+    def describe(self) -> dict[str, Any]:
+        """The part of run.json that is known before the first round."""
+        told = {
+            "task": self.task.name,
+            "plan": self._server.describe(),
+            "rule": str(self._server.rule),
+            "local": str(self.local_training[1]),
+            "codec": str(self.upload_codec[1]),
+            "seed": self.seed,
+            "trace": None
+            if self.crossings is None
+            else {"file": self.trace, "fingerprint": self.crossings.fingerprint()},
+            "scenario": self.scenario.to_dict(),
+            "data": dict(self.task.record),
+            "versions": folder.versions(),
+            "kpis": {kpi.name: kpi.more_is_better for kpi in self.task.kpis},
+            "kpi_labels": {
+                kpi.name: {"label": kpi.label, "unit": kpi.unit, "leads": kpi.leads} for kpi in self.task.kpis
+            },
+            "baselines": {name: dict(scores) for name, scores in self.task.baselines.items()},
+        }
+        return told | ({"parts": self._code} if self._code else {})
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """What base station and vehicle must agree on: how vehicles train, and how uploads travel."""
+        named = {"local": self.local_training[1], "codec": self.upload_codec[1]}
+        told = {part: json.dumps([str(wish), self._code.get(part)]) for part, wish in named.items()}
+        return {part: hashlib.sha256(text.encode()).hexdigest()[:16] for part, text in told.items()}
+
+    @cached_property
+    def _code(self) -> dict[str, dict[str, str]]:
+        """Which code the parts are that are not ours."""
+        links: tuple[Link, ...] = getattr(self._server.rule, "links", ())
+        found = {f"rule {link.wish.name}": RULES.code(link.wish.name) for link in links}
+        found |= {} if links else {"rule": provenance(self._server.rule)}
+        found["task"] = None if "code" in self.task.record else provenance(self.task)
+        found["plan"] = _code(SCHEDULES, self.plan, lambda text: SCHEDULES.parse(text).name)
+        found["local"] = _code(LOCALS, self.local, lambda _: self.local_training[1].name)
+        found["codec"] = _code(CODECS, self.codec, lambda _: self.upload_codec[1].name)
+        return {name: code for name, code in found.items() if code is not None}
+
+
+def _code(kind: Kind, given: Any, name_of: Callable[[str], str]) -> dict[str, str] | None:
+    """Of a part that was given by name or as it is; H,T, plans and defaults are ours."""
+    if given is None or isinstance(given, tuple):
+        return None
+    if not isinstance(given, str):
+        return provenance(given)
+    name = name_of(given)
+    return None if "," in name else kind.code(name)
+
+
+def training_site(scenario: Scenario, seed: int, crossings: Crossings | None) -> Site:
+    """The scenario's road until T_A, or the recorded one for as long as it was observed."""
+    seen = ObservedTraffic.of(scenario, seed, crossings)
+    duration_s = min(scenario.training.duration_s, seen.end_s - seen.start_s)
+    return Site(seen.crossings, scenario.link, scenario.compute, seed, seen.start_s, duration_s)
+
+
+def check_job(job: Job) -> float:
+    """How many seconds of virtual time the job trains; raises if it cannot take a single server step."""
+    from mobfl.runs.loop import server_steps
+
+    stream(job.seed, "")  # which checks it
+    training, site, schedule = job.scenario.training, job.site, job.server.schedule
+    check_task(job.task, job.seed)
+    check_samples(job.task.pool, training)
+    _ = job.local_training, job.upload_codec  # which checks them
+    used = job.task.record.get("loss_scale")
+    if used is not None and used != training.loss_scale:
+        raise InputError(f"training.loss_scale must be the task's, {used!r}, got {training.loss_scale!r}")
+    refuse_falling(job.scenario, schedule)
+    if next(server_steps(schedule, site), None) is None:
+        raise InputError(f"training.duration_s must be at least {schedule.least}, got {site.duration_s:g}")
+    return site.duration_s

@@ -1,0 +1,44 @@
+"""A server: a schedule and a rule, found by their names."""
+
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+from mobfl.errors import InputError
+from mobfl.learning.rules import Rule
+from mobfl.learning.rules.chain import Link
+from mobfl.servers.steps import Schedule
+
+
+@dataclass(frozen=True)
+class Server:
+    """Whose uploads make a step, and what the step makes of them."""
+
+    schedule: Schedule
+    rule: Rule
+
+    def __post_init__(self) -> None:
+        if getattr(self.rule, "needs_staleness", False) and not self.schedule.makes_stale:
+            raise InputError(
+                f"rule {self.rule} weighs uploads by their staleness, and under the plan {self.schedule.name} none is"
+                " stale: choose the plan async, or another rule"
+            )
+
+    def anew(self) -> "Server":
+        """As it was made, so that nothing goes from one run to the next."""
+        return deepcopy(self)
+
+    def describe(self) -> dict[str, Any]:
+        """The plan of run.json: the schedule's own words, under the name of both together where they have one."""
+        told = self.schedule.describe()
+        links: tuple[Link, ...] = getattr(self.rule, "links", ())
+        name = links[0].wish.name if len(links) == 1 else ""
+        if told["policy"] != "async" or name not in SHORTHANDS or (name == "fedasync" and told["uploads"] != 1):
+            return told
+        uploads = told.pop("uploads")
+        given = {"buffer": uploads} if name == "fedbuff" else {}
+        return {**told, "policy": name, **given, **links[0].values}
+
+
+# Servers that are known by their rule: `fedasync` is the schedule async with the rule fedasync.
+SHORTHANDS = ("fedasync", "fedbuff")
