@@ -22,7 +22,7 @@ from mobfl.deploy.local.fleet import Visit, visits_of
 from mobfl.deploy.settings import Deployment
 from mobfl.deploy.vehicle.trainer import Trainer, TrainerServer
 from mobfl.deploy.vehicle.trainer_link import TrainerError, ask_trainer
-from mobfl.runs.loop import training_site
+from mobfl.runs.job import training_site
 
 SMALL = Scenario.from_dict({"training": {"samples_per_vehicle": [20, 40], "batch_size": 8, "duration_s": 60.0}})
 

@@ -33,7 +33,7 @@ from mobfl.learning.uploads import Upload
 from mobfl.learning.weights import Weights
 from mobfl.mobility.recorded import write_crossings
 from mobfl.rounds.rules import FixedPlan, joined, simulate_rounds
-from mobfl.runs.loop import training_site
+from mobfl.runs.job import training_site
 from places import TESTS
 
 # Delays next to nothing: vehicles answer as soon as they can.

@@ -30,9 +30,9 @@ def _work(
     loop: asyncio.AbstractEventLoop, answer: "asyncio.Future[T]", function: Callable[..., T], given: tuple[Any, ...]
 ) -> None:
     try:
-        came, error = function(*given), None
+        result, error = function(*given), None
     except Exception as caught:  # whoever waits for the answer gets it
-        came, error = None, caught
+        result, error = None, caught
 
     def tell() -> None:
         if answer.done():  # nobody waits any more
@@ -40,7 +40,7 @@ def _work(
         if error is not None:
             answer.set_exception(error)
         else:
-            answer.set_result(came)  # type: ignore[arg-type]
+            answer.set_result(result)  # type: ignore[arg-type]
 
     with suppress(RuntimeError):  # the server has ended meanwhile
         loop.call_soon_threadsafe(tell)

@@ -110,10 +110,10 @@ def _readable(folder: Path) -> StoredSweep:
 
 def _stamp(file: Path) -> tuple[int, int] | None:
     try:
-        told = file.stat()
+        stat = file.stat()
     except OSError:
         return None
-    return told.st_mtime_ns, told.st_size
+    return stat.st_mtime_ns, stat.st_size
 
 
 def _read_row(place: Path, name: str, entry: Entry | None) -> Row:
@@ -151,6 +151,6 @@ def _row(name: str, entry: Entry | None, status: str, **values: Any) -> Row:
     return plain({"run": name, "status": status, **(label or {}), **values})
 
 
-def _setting(told: Mapping[str, Any]) -> str:
-    text = json.dumps([told[key] for key in _SETTING], sort_keys=True)
+def _setting(description: Mapping[str, Any]) -> str:
+    text = json.dumps([description[key] for key in _SETTING], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -86,10 +86,10 @@ class _Answers:
         h, t = whole(asked, "local_steps", 1, planning.MOST_STEPS), positive(asked, "round_s", _LONGEST_ROUND_S)
         seed, count = whole(asked, "seed", 0, _MOST_SEED), whole(asked, "count", 1, road.MOST_AT_ONCE)
         first = whole(asked, "first", 0, road.MOST_ROUNDS - count)
-        came = await self._background.run(road.passing_rounds, scenario, h, t, seed, first, count)
+        answer = await self._background.run(road.passing_rounds, scenario, h, t, seed, first, count)
         if first == 0:
-            came |= await self._background.run(road.expectation, scenario, h, t, seed)
-        return JSONResponse(came)
+            answer |= await self._background.run(road.expectation, scenario, h, t, seed)
+        return JSONResponse(answer)
 
     async def trace(self, request: Request) -> Response:
         asked = request.query_params

@@ -27,7 +27,7 @@ def compared(content: bytes, name: str, section: str, scenario: Scenario) -> dic
     crossings = _read(content, name, section)
     best = plan(scenario, crossings)
     stay = crossings.dwell_s
-    told = {
+    answer = {
         "crossings": len(crossings),
         "arrivals_per_s": crossings.arrivals_per_s,
         "dwell_s": float(stay.mean()),
@@ -35,7 +35,7 @@ def compared(content: bytes, name: str, section: str, scenario: Scenario) -> dic
         "plan": best.to_dict(),
         "simulations": [_rounds(scenario, crossings, *each) for each in _plans(best)],
     }
-    return plain(told)
+    return plain(answer)
 
 
 def _plans(best: TracePlan) -> list[tuple[str, int, float]]:
@@ -51,14 +51,15 @@ def _rounds(scenario: Scenario, crossings: Crossings, title: str, h: int, t: flo
     """How often a round of this plan has 0, 1, 2, … uploads on the trace, and would on a Poisson road."""
     from scipy.stats import poisson
 
-    came = simulate(scenario, h, t, _MOST_ROUNDS, crossings=crossings)
-    counts = np.arange(len(came.histogram))
-    promised = poisson.pmf(counts, came.expected_uploads)
+    simulated = simulate(scenario, h, t, _MOST_ROUNDS, crossings=crossings)
+    counts = np.arange(len(simulated.histogram))
+    promised = poisson.pmf(counts, simulated.expected_uploads)
     return {
         "title": title,
-        **came.to_dict(),
-        "warning": came.warning and came.warning.partition(";")[0],  # the rest is advice that is followed here
-        "histogram": (came.histogram / came.rounds).tolist(),
+        **simulated.to_dict(),
+        "warning": simulated.warning
+        and simulated.warning.partition(";")[0],  # the rest is advice that is followed here
+        "histogram": (simulated.histogram / simulated.rounds).tolist(),
         "poisson": promised.tolist(),
     }
 

@@ -105,11 +105,11 @@ def deploy(**given: Any) -> None:
     need("deployment", "flower", "flwr")
     need("deployment", "flower", "safetensors")
     _check(asked)
-    road = load(asked.scenario, asked.settings)
+    scenario = load(asked.scenario, asked.settings)
     if asked.app is not None:
-        _write_app(asked, asked.app, road)
+        _write_app(asked, asked.app, scenario)
     else:
-        _run_here(asked, road)
+        _run_here(asked, scenario)
 
 
 def _check(asked: _Asked) -> None:
@@ -125,40 +125,41 @@ def _check(asked: _Asked) -> None:
         check_settings(asked.out, asked.resume, cores(asked.workers), 0.0)
 
 
-def _deployment(asked: _Asked, road: Scenario, **more: Any) -> "Deployment":
+def _deployment(asked: _Asked, scenario: Scenario, **more: Any) -> "Deployment":
     from mobfl.deploy.settings import Deployment
 
     data = find_data(asked.data)
     options = dict(parse_setting(option, "--option", "KEY=VALUE") for option in asked.options)
     return Deployment(
-        road.to_dict(), str(asked.out.absolute()), asked.task, options, None if data is None else str(data.absolute()),
+        scenario.to_dict(), str(asked.out.absolute()), asked.task, options,
+        None if data is None else str(data.absolute()),
         asked.backend, asked.device, asked.wanted, asked.seed, scale=asked.scale, resume=asked.resume,
         rule=asked.rule, local=asked.local_training, codec=asked.codec, home=str(Path.cwd()), **more,
     )  # fmt: skip
 
 
-def _write_app(asked: _Asked, folder: Path, road: Scenario) -> None:
+def _write_app(asked: _Asked, folder: Path, scenario: Scenario) -> None:
     from mobfl.deploy.flower_app import write_app
 
-    _check_rounds(asked, road, None)
-    write_app(folder, _deployment(asked, road))
+    _check_rounds(asked, scenario, None)
+    write_app(folder, _deployment(asked, scenario))
     click.echo(f"{folder} is ready for: flwr run {folder}")
 
 
-def _check_rounds(asked: _Asked, road: Scenario, crossings: "Crossings | None") -> None:
+def _check_rounds(asked: _Asked, scenario: Scenario, crossings: "Crossings | None") -> None:
     from mobfl.servers.names import server_of
     from mobfl.servers.rounds import deployable
 
-    deployable(server_of(asked.wanted, asked.rule, road, crossings).schedule)
+    deployable(server_of(asked.wanted, asked.rule, scenario, crossings).schedule)
 
 
-def _run_here(asked: _Asked, road: Scenario) -> None:
+def _run_here(asked: _Asked, scenario: Scenario) -> None:
     from mobfl.deploy.local.deployment import deploy_locally
 
     crossings = read_trace(asked.trace, asked.section)
-    _check_rounds(asked, road, crossings)
-    deployment = _deployment(asked, road, impose=True, trace=_kept(asked.out, crossings))
-    visits = _visits(asked, road, crossings)
+    _check_rounds(asked, scenario, crossings)
+    deployment = _deployment(asked, scenario, impose=True, trace=_kept(asked.out, crossings))
+    visits = _visits(asked, scenario, crossings)
     with _following() as follow:
         deploy_locally(deployment, visits, cores(asked.workers), follow)
     _report(asked)
@@ -176,12 +177,12 @@ def _kept(out: Path, crossings: "Crossings | None") -> str | None:
     return str((out / _CROSSINGS).absolute())
 
 
-def _visits(asked: _Asked, road: Scenario, crossings: "Crossings | None") -> "list[Visit]":
+def _visits(asked: _Asked, scenario: Scenario, crossings: "Crossings | None") -> "list[Visit]":
     from mobfl.deploy.local.fleet import visits_of
     from mobfl.runs.job import training_site
 
     most = asked.vehicles or _VEHICLES_PER_CORE * cores(None)
-    visits, left_out = visits_of(training_site(road, asked.seed, crossings), most)
+    visits, left_out = visits_of(training_site(scenario, asked.seed, crossings), most)
     if left_out:
         click.echo(
             f"{left_out} of {left_out + len(visits)} vehicles cannot take part: at most --vehicles {most} at a time",
@@ -194,15 +195,15 @@ def _report(asked: _Asked) -> None:
     from mobfl.cli.tables import print_training
     from mobfl.runs.folder import read_history, read_run
 
-    told, history = read_run(asked.out), read_history(asked.out)
+    run, history = read_run(asked.out), read_history(asked.out)
     if asked.plot is not None:
         from mobfl.figures import draw_history
 
         draw_history(history, asked.plot)
     if asked.as_json:
-        click.echo(json.dumps({**told["results"], "deployment": told["deployment"]}, indent=2))
+        click.echo(json.dumps({**run["results"], "deployment": run["deployment"]}, indent=2))
     else:
-        print_training(console(), history, told["baselines"], [], asked.out)
+        print_training(console(), history, run["baselines"], [], asked.out)
 
 
 @contextmanager

@@ -135,7 +135,7 @@ traffic_option = _part_option("--traffic", "Traffic instead of Poisson arrivals,
 
 
 def find_traffic(
-    traffic: str | None, trace: Path | None, section: str | None, road: Scenario, seed: int
+    traffic: str | None, trace: Path | None, section: str | None, scenario: Scenario, seed: int
 ) -> "tuple[Crossings | None, str | None]":
     """The recorded or made traffic with its name; none where it is Poisson."""
     if traffic is None:
@@ -146,7 +146,7 @@ def find_traffic(
     from mobfl.mobility.sources import crossings_of
 
     with working("making traffic"):
-        return crossings_of(traffic, road, seed), traffic
+        return crossings_of(traffic, scenario, seed), traffic
 
 
 def two_numbers(option: str, text: str) -> tuple[float, float]:

@@ -46,21 +46,21 @@ def plan(
     """
     if plot is not None and trace is not None:
         raise InputError("--plot draws Theorem 1's surface, which a plan from a --trace does not use")
-    road = load(scenario, settings)
+    loaded = load(scenario, settings)
     crossings = read_trace(trace, section)
     with working("planning") if crossings is not None else nullcontext():
-        best = best_plan(road, crossings)
+        best = best_plan(loaded, crossings)
     if plot is not None and best.reason is None:
         from mobfl.figures import draw_plan
 
-        draw_plan(road, best, plot)
+        draw_plan(loaded, best, plot)
     if as_json:
         click.echo(json.dumps(best.to_dict(), indent=2))
     else:
         from mobfl.cli.tables import print_plan, print_trace_plan
 
         if crossings is None:
-            print_plan(console(), road, scenario, best)
+            print_plan(console(), loaded, scenario, best)
         else:
             print_trace_plan(console(), crossings, str(trace), best)
     context.exit(INFEASIBLE if best.reason is not None else 0)

@@ -53,10 +53,10 @@ def results(
     runs, broken = find_runs(folder)
     for line in broken:
         click.echo(line, err=True)
-    came = Results(runs)
-    table = _table(came, where, sort, compare, target, sql)
+    found = Results(runs)
+    table = _table(found, where, sort, compare, target, sql)
     if tensorboard is not None:
-        kept = set(came.select(where)["run"].to_pylist())
+        kept = set(found.select(where)["run"].to_pylist())
         export_tensorboard((run for run in runs if run.name in kept), tensorboard)
     if columns is not None:
         table = _chosen(table.flatten(), [name.strip() for name in columns.split(",")])
@@ -76,14 +76,14 @@ def _check_together(ways: Mapping[str, str | None], where: str | None, sort: str
 
 
 def _table(
-    came: "Results", where: str | None, sort: str | None, compare: str | None, target: str | None, sql: str | None
+    found: "Results", where: str | None, sort: str | None, compare: str | None, target: str | None, sql: str | None
 ) -> "pa.Table":
     if sql is not None:
-        return came.query(sql)
+        return found.query(sql)
     if compare is not None:
-        return came.compare(compare, where)
-    table = came.select(where, sort)
-    return table if target is None else _with_times(table, came.times_to(*parse_target(target)))
+        return found.compare(compare, where)
+    table = found.select(where, sort)
+    return table if target is None else _with_times(table, found.times_to(*parse_target(target)))
 
 
 def _with_times(table: "pa.Table", times: Mapping[str, float | None]) -> "pa.Table":

@@ -63,18 +63,18 @@ def simulate(
     from mobfl.rounds.simulation import simulate as run
     from mobfl.servers.names import server_of
 
-    road = load(scenario, settings)
-    crossings, _ = find_traffic(traffic, trace, section, road, seed)
-    schedule = server_of(wanted, None, road, crossings).schedule
+    loaded = load(scenario, settings)
+    crossings, _ = find_traffic(traffic, trace, section, loaded, seed)
+    schedule = server_of(wanted, None, loaded, crossings).schedule
     policy = getattr(schedule, "policy", None)
     if isinstance(policy, AdaptivePolicy):
-        _follow(road, policy.settings, rounds, seed, crossings, as_json, plot)
+        _follow(loaded, policy.settings, rounds, seed, crossings, as_json, plot)
         return
     if not isinstance(policy, FixedPlan):
         raise InputError(f"--plan must have rounds of one length T to be simulated, got {wanted!r}")
     h, t = policy.local_steps, policy.round_s
     with working("simulating", rounds) as progress:
-        result = run(road, h, t, rounds, seed, crossings, progress)
+        result = run(loaded, h, t, rounds, seed, crossings, progress)
     if plot is not None:
         from mobfl.figures import draw_simulation
 
@@ -88,7 +88,7 @@ def simulate(
 
 
 def _follow(
-    road: Scenario,
+    loaded: Scenario,
     settings: "Settings",
     rounds: int,
     seed: int,
@@ -99,11 +99,11 @@ def _follow(
     from mobfl.policies.adaptive.following import follow
 
     with working("simulating", rounds) as progress:
-        result = follow(road, rounds, seed, crossings, settings, progress)
+        result = follow(loaded, rounds, seed, crossings, settings, progress)
     if plot is not None:
         from mobfl.figures import draw_following
 
-        draw_following(result.notes, plot, road.road.length_m)
+        draw_following(result.notes, plot, loaded.road.length_m)
     if as_json:
         click.echo(json.dumps(result.to_dict(), indent=2))
     else:
@@ -155,13 +155,13 @@ def traffic(
     need("traffic", "simulate", "numba")
     from mobfl.mobility.recorded import check_crossings_file, write_crossings
 
-    road = load(scenario, settings)
+    loaded = load(scenario, settings)
     check_crossings_file(out)
     if day:
         _refuse(context, "--day", "sumo", "section", "lanes", "signal", "duration", "warmup", "step")
         from mobfl.mobility.day import Day, day_crossings
 
-        crossings = day_crossings(Day(road.road.length_m), seed)
+        crossings = day_crossings(Day(loaded.road.length_m), seed)
         write_crossings(crossings, out)
         click.echo(f"{len(crossings)} crossings in {out}")
         return
@@ -179,7 +179,7 @@ def traffic(
         common: dict[str, Any] = {"warmup_s": warmup, "step_s": step, "seed": seed, "progress": share}
         if sumo is None:
             seconds = 3600.0 if duration is None else duration
-            crossings = straight_road_crossings(road, lanes=lanes, signal=lights, duration_s=seconds, **common)
+            crossings = straight_road_crossings(loaded, lanes=lanes, signal=lights, duration_s=seconds, **common)
         elif section is None:
             raise InputError("--sumo needs a --section of the network")
         else:

@@ -77,10 +77,10 @@ def sweep(
     below = os.environ.get("MOBFL_DATA")
     wanted = load_sweep(sweep, _checked_folder(data or (Path(below) if below else None)))
     runs = _prepared(wanted)
-    came = states(out, runs) if only_list else _run(wanted, runs, out, workers, ray, checkpoint_s)
-    _say(came, as_json, every_run=only_list)
+    run_states = states(out, runs) if only_list else _run(wanted, runs, out, workers, ray, checkpoint_s)
+    _say(run_states, as_json, every_run=only_list)
     if not only_list:
-        _end(context, came)
+        _end(context, run_states)
 
 
 @click.command()
@@ -120,11 +120,11 @@ def reproduce(
     folder = _checked_folder(data)
     chosen = names or (("quick",) if quick else _both_tasks(folder))
     wanted = joined([load_sweep(name, folder, generated=folder is None) for name in chosen])
-    came = _run(wanted, _prepared(wanted), out, workers, ray, checkpoint_s)
+    run_states = _run(wanted, _prepared(wanted), out, workers, ray, checkpoint_s)
     page = _write_page(out)
-    _say(came, as_json)
+    _say(run_states, as_json)
     click.echo(f"The report is {page}.", err=as_json)
-    _end(context, came)
+    _end(context, run_states)
 
 
 @click.command()
@@ -201,19 +201,19 @@ def _stages() -> Iterator[Callable[[str], None]]:
         yield lambda text: status.update(text)
 
 
-def _end(context: click.Context, came: Mapping[str, "State"]) -> None:
-    if any(state.status != "done" for state in came.values()):
+def _end(context: click.Context, run_states: Mapping[str, "State"]) -> None:
+    if any(state.status != "done" for state in run_states.values()):
         context.exit(FAILED)
 
 
-def _say(came: Mapping[str, "State"], as_json: bool, every_run: bool = False) -> None:
+def _say(run_states: Mapping[str, "State"], as_json: bool, every_run: bool = False) -> None:
     if as_json:
-        rows = [{"run": name, "status": state.status, "reason": state.reason} for name, state in came.items()]
+        rows = [{"run": name, "status": state.status, "reason": state.reason} for name, state in run_states.items()]
         click.echo(json.dumps(rows, indent=2))
         return
-    counts = Counter(state.status for state in came.values())
+    counts = Counter(state.status for state in run_states.values())
     click.echo(", ".join(f"{counts[status]} {status}" for status in _MARKS if counts[status]))
-    for name, state in came.items():
+    for name, state in run_states.items():
         if every_run or state.status != "done":
             click.echo(f"{name}: {state.status}" + (f", {state.reason}" if state.reason else ""))
 
@@ -231,10 +231,10 @@ def _live_table(runs: Sequence["Planned"]) -> Iterator[Callable[[Mapping[str, "S
     began, first = time.monotonic(), list[float]()
     with Live(console=Console(stderr=True), auto_refresh=False, transient=True) as live:
 
-        def watch(came: Mapping[str, "State"]) -> None:
-            share = sum(state.share * work[name] for name, state in came.items()) / sum(work.values())
+        def watch(run_states: Mapping[str, "State"]) -> None:
+            share = sum(state.share * work[name] for name, state in run_states.items()) / sum(work.values())
             first.append(share)
-            live.update(_table(came, _left(time.monotonic() - began, share, first[0])), refresh=True)
+            live.update(_table(run_states, _left(time.monotonic() - began, share, first[0])), refresh=True)
 
         yield watch
 
@@ -246,14 +246,14 @@ def _left(elapsed_s: float, share: float, at_first: float) -> str:
     return f"about {seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02} left"
 
 
-def _table(came: Mapping[str, "State"], left: str) -> "Group":
+def _table(run_states: Mapping[str, "State"], left: str) -> "Group":
     from rich.console import Group
     from rich.table import Table
 
-    counts = Counter(state.status for state in came.values())
+    counts = Counter(state.status for state in run_states.values())
     title = ", ".join(f"{counts[status]} {status}" for status in ("done", "running", "failed", "waiting"))
     table = Table(box=None, show_header=False)
-    order = sorted(came.items(), key=lambda item: list(_MARKS).index(item[1].status))
+    order = sorted(run_states.items(), key=lambda item: list(_MARKS).index(item[1].status))
     for name, state in order[:_SHOWN]:
         mark = _MARKS[state.status]
         table.add_row(name, f"[{mark}]{state.status}[/]", f"{state.share:.0%}")

@@ -215,13 +215,13 @@ def deployment_table(board: "Board") -> Group:
 def _deployment_headline(board: "Board") -> Text:
     if board.clock is None:
         return Text(board.stage)
-    told = [f"{max(board.clock.now_s(), 0.0):.1f} s on the road"]
-    told += [f"{board.clock.scale:g} s per second"] if board.clock.scale != 1 else []
-    told += [f"{board.counts[kind]} {word}" for kind, word in _TOLD.items() if board.counts[kind]]
-    return Text(", ".join(told), style="bold")
+    headline = [f"{max(board.clock.now_s(), 0.0):.1f} s on the road"]
+    headline += [f"{board.clock.scale:g} s per second"] if board.clock.scale != 1 else []
+    headline += [f"{board.counts[kind]} {word}" for kind, word in _COUNTED.items() if board.counts[kind]]
+    return Text(", ".join(headline), style="bold")
 
 
-_TOLD = {
+_COUNTED = {
     "began": "orders",
     "uploaded": "uploads",
     "rejected": "rejected",

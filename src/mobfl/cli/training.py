@@ -125,18 +125,18 @@ def _build_job(asked: _Asked) -> "Job":
     from mobfl.tasks.catalogue import build_task
 
     check_settings(asked.out, asked.resume, cores(asked.workers), asked.checkpoint_s)
-    road = load(asked.scenario, asked.settings)
+    scenario = load(asked.scenario, asked.settings)
     options = dict(parse_setting(option, "--option", "KEY=VALUE") for option in asked.options)
-    crossings, trace = find_traffic(asked.traffic, asked.trace, asked.section, road, asked.seed)
-    server_of(asked.wanted, asked.rule, road, crossings)  # which says at once if no plan is possible
+    crossings, trace = find_traffic(asked.traffic, asked.trace, asked.section, scenario, asked.seed)
+    server_of(asked.wanted, asked.rule, scenario, crossings)  # which says at once if no plan is possible
     with working("preparing data") as progress:
         request = TaskRequest(
-            options, find_data(asked.data), road.training.loss_scale, asked.backend, asked.device, cores(asked.workers),
-            progress,
+            options, find_data(asked.data), scenario.training.loss_scale, asked.backend, asked.device,
+            cores(asked.workers), progress,
         )  # fmt: skip
         task = build_task(asked.task, request)
     _tell_damaged(getattr(task, "damaged", ()))
-    return Job(task, road, asked.wanted, asked.seed, crossings, trace, asked.rule, asked.local, asked.codec)
+    return Job(task, scenario, asked.wanted, asked.seed, crossings, trace, asked.rule, asked.local, asked.codec)
 
 
 def _tell_damaged(sequences: Sequence[str]) -> None:

@@ -86,10 +86,10 @@ def answer_message(message: Message, answer: Answer, upload: bytes | None = None
 
 def read_answer(message: Message) -> Answer:
     """What an answer says of itself; what is missing or of another kind is as if it were not said."""
-    told: Mapping[str, Any] = message.content.config_records.get(ANSWER) or {}
+    given: Mapping[str, Any] = message.content.config_records.get(ANSWER) or {}
 
     def said(name: str, kind: type, otherwise: Any) -> Any:
-        value = told.get(name)
+        value = given.get(name)
         return value if type(value) is kind and value not in (math.inf, -math.inf) else otherwise
 
     return Answer(

@@ -63,13 +63,13 @@ class Deployment:
     @classmethod
     def from_json(cls, text: str) -> "Deployment":
         try:
-            told = json.loads(text)
+            table = json.loads(text)
         except ValueError as error:
             raise InputError(f"{CONFIG_KEY} must be JSON, got {error}") from None
         known = {field.name for field in fields(cls)}
-        if not isinstance(told, dict) or not {"scenario", "out"} <= told.keys() <= known:
+        if not isinstance(table, dict) or not {"scenario", "out"} <= table.keys() <= known:
             raise InputError(f"{CONFIG_KEY} must be a table with scenario, out and known keys, got {text[:80]!r}")
-        return cls(**told)
+        return cls(**table)
 
     @classmethod
     def of_app(cls, folder: Path) -> "Deployment":

@@ -101,7 +101,10 @@ def mean_over_seeds(points: Iterable[Point], column: str = "loss", at_s: float =
     plans = defaultdict(list)
     for point, value in zip(points, values.tolist(), strict=True):
         plans[point.local_steps, point.round_s].append((point.objective, value))
-    return [PlanResult(h, t, came[0][0], tuple(value for _, value in came)) for (h, t), came in sorted(plans.items())]
+    return [
+        PlanResult(h, t, reached[0][0], tuple(value for _, value in reached))
+        for (h, t), reached in sorted(plans.items())
+    ]
 
 
 def _without_seed_effects(points: Sequence[Point], values: Array) -> Array:

@@ -58,21 +58,21 @@ class Run:
         return float(theory.objective(self.scenario, plan["local_steps"], plan["round_s"]))
 
     def row(self) -> dict[str, Any]:
-        told, plan, history = self.description, self.description["plan"], self.history
+        description, plan, history = self.description, self.description["plan"], self.history
         return {
             "run": self.name,
-            "task": told["task"],
+            "task": description["task"],
             "plan": self.plan,
             "policy": plan["policy"],
-            **{part: told.get(part) for part in PARTS},
+            **{part: description.get(part) for part in PARTS},
             "local_steps": plan["local_steps"],
             "round_s": plan["round_s"],
             "objective": self.objective,
-            "seed": told["seed"],
-            "status": told["status"],
-            "reason": told["reason"],
-            "data": told["data"].get("data"),
-            "trace": None if told["trace"] is None else told["trace"]["file"],
+            "seed": description["seed"],
+            "status": description["status"],
+            "reason": description["reason"],
+            "data": description["data"].get("data"),
+            "trace": None if description["trace"] is None else description["trace"]["file"],
             "rounds": len(history),
             "uploads": int(history.columns["uploads"].sum()),
             "rejected": int(history.columns["rejected"].sum()),
@@ -83,7 +83,7 @@ class Run:
             **{f"last_{kpi.name}": history.final(kpi.name) for kpi in history.kpis},
             "wall_s": read_timing(self.folder).get("wall_s"),
             "identity": self.identity,
-            **{table: _plain(told["scenario"][table]) for table in TABLES},
+            **{table: _plain(description["scenario"][table]) for table in TABLES},
         }
 
 
@@ -109,8 +109,8 @@ def find_runs(folder: str | Path) -> tuple[list[Run], list[str]]:
             run.row()
             runs.append(run)
         except InputError as error:
-            told = read_status(place)
-            broken.append(f"{place} failed: {told.reason}" if told.status == "failed" else str(error))
+            state = read_status(place)
+            broken.append(f"{place} failed: {state.reason}" if state.status == "failed" else str(error))
         except (KeyError, TypeError, AttributeError) as error:
             broken.append(f"{place / RUN} must describe a run, got {error!r}")
     return runs, broken

@@ -40,8 +40,8 @@ class Labelled:
     @property
     def setting(self) -> tuple[Any, ...]:
         """What g knows nothing of, or is not comparable across: all but plan and seed."""
-        told = self.run.description
-        return told["scenario"], told["data"], told["trace"]
+        description = self.run.description
+        return description["scenario"], description["data"], description["trace"]
 
 
 @dataclass(frozen=True)
@@ -147,11 +147,11 @@ def _study(out: Path, title: str, entries: Sequence[Entry]) -> Study:
     runs, waiting, failures = list[Labelled](), 0, list[str]()
     for entry in entries:
         folder = out / RUNS / entry.run
-        told = read_status(folder)
-        if told.status == "done":
+        state = read_status(folder)
+        if state.status == "done":
             runs.append(Labelled(entry.label, read_one(folder, entry.run)))
-        elif told.status == "failed":
-            failures.append(f"{entry.label} ({entry.run}): {told.reason}")
+        elif state.status == "failed":
+            failures.append(f"{entry.label} ({entry.run}): {state.reason}")
         else:
             waiting += 1
     return Study(title, tuple(runs), waiting, tuple(failures))
@@ -164,10 +164,10 @@ def uploads_of(runs: Iterable[Labelled]) -> list[tuple[str, float, Estimate]]:
     """
     by_plan = dict[tuple[int, float, str], dict[int, Labelled]]()
     for each in runs:
-        plan, told = each.run.description["plan"], each.run.description["scenario"]
+        plan, scenario = each.run.description["plan"], each.run.description["scenario"]
         if each.run.objective is None:
             continue
-        road = str({table: values for table, values in told.items() if table != "training"})
+        road = str({table: values for table, values in scenario.items() if table != "training"})
         same = by_plan.setdefault((plan["local_steps"], plan["round_s"], road), {})
         if each.seed not in same or len(each.history) > len(same[each.seed].history):
             same[each.seed] = each
@@ -189,8 +189,8 @@ def _uploads(name: str, h: int, t: float, runs: Mapping[int, Labelled]) -> tuple
 
 def sources(studies: Sequence[Study]) -> list[Mapping[str, object]]:
     """The data and traces that the runs were trained on, each once."""
-    told = [each.run.description for study in studies for each in study.runs]
-    records = [each["data"] | ({} if each["trace"] is None else {"trace": each["trace"]}) for each in told]
+    descriptions = [each.run.description for study in studies for each in study.runs]
+    records = [each["data"] | ({} if each["trace"] is None else {"trace": each["trace"]}) for each in descriptions]
     return list({str(record): record for record in records}.values())
 
 

@@ -63,8 +63,8 @@ def name_runs(sweep: Sweep, progress: Callable[[int], None] = lambda _: None) ->
         try:
             job = _job(request)
             check_job(job)
-            told = job.describe()
-            named.append(Planned(_name(told), request, _work(told["plan"], request.scenario)))
+            description = job.describe()
+            named.append(Planned(_name(description), request, _work(description["plan"], request.scenario)))
         except (InputError, InfeasibleError) as error:
             run = f"{request.task}, plan {request.plan}, seed {request.seed}"
             mistakes |= dict.fromkeys(f"{run}: {line}" for line in str(error).splitlines())
@@ -74,17 +74,19 @@ def name_runs(sweep: Sweep, progress: Callable[[int], None] = lambda _: None) ->
     return named
 
 
-def _work(plan: Mapping[str, Any], road: Scenario) -> float:
+def _work(plan: Mapping[str, Any], scenario: Scenario) -> float:
     """The local steps that are expected, and an evaluation per round; servers without rounds are much the same."""
-    h, t = plan["local_steps"] or 1, plan["round_s"] or road.dwell_s
-    return road.training.duration_s / t * (float(theory.expected_uploads(road, h, t)) * h + _STEPS_PER_EVALUATION)
+    h, t = plan["local_steps"] or 1, plan["round_s"] or scenario.dwell_s
+    return (
+        scenario.training.duration_s / t * (float(theory.expected_uploads(scenario, h, t)) * h + _STEPS_PER_EVALUATION)
+    )
 
 
-def _name(told: Mapping[str, Any]) -> str:
+def _name(description: Mapping[str, Any]) -> str:
     """Readable, and with a digest of all that the result depends on."""
-    text = json.dumps(plain(told), sort_keys=True)
-    plan = plan_name(told["plan"]).translate(str.maketrans(",:=", "---"))
-    return f"{told['task']}-{plan}-s{told['seed']}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    text = json.dumps(plain(description), sort_keys=True)
+    plan = plan_name(description["plan"]).translate(str.maketrans(",:=", "---"))
+    return f"{description['task']}-{plan}-s{description['seed']}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
 def _job(request: Request) -> Job:
@@ -125,9 +127,9 @@ def states(out: Path, runs: Sequence[Planned]) -> dict[str, State]:
 
 def _state(folder: Path, duration_s: float) -> State:
     """As its files tell."""
-    told = run_folder.read_status(folder)
-    share = 1.0 if told.status == "done" else min(told.virtual_s / duration_s, 1.0)
-    return State(told.status, share, told.reason)
+    stored = run_folder.read_status(folder)
+    share = 1.0 if stored.status == "done" else min(stored.virtual_s / duration_s, 1.0)
+    return State(stored.status, share, stored.reason)
 
 
 def run_sweep(
@@ -161,8 +163,8 @@ def run_sweep(
 def _run_all(out: Path, runs: Sequence[Planned], workers: int, ray: str | None, checkpoint_s: float) -> None:
     """A worker that dies takes its pool with it. Whoever was under way then runs alone, to see who it was."""
     work = _Work({run.name: run.request for run in runs}, out / RUNS, checkpoint_s)
-    came = states(out, runs)
-    left = [name for name in work.requests if came[name].status != "done"]
+    before = states(out, runs)
+    left = [name for name in work.requests if before[name].status != "done"]
     while left:
         pool = Pool(work, workers, ray)
         if pool.run(left) is None:

@@ -58,8 +58,8 @@ class Pool:
         if not sizes:
             raise InputError("a pool must have a size, labels, places or groups, got none of them")
         if len(set(sizes.values())) > 1:
-            told = ", ".join(f"{name} {size}" for name, size in sizes.items())
-            raise InputError(f"a pool must have as many labels as places and members of groups, got {told}")
+            counts = ", ".join(f"{name} {size}" for name, size in sizes.items())
+            raise InputError(f"a pool must have as many labels as places and members of groups, got {counts}")
 
     @property
     def _columns(self) -> dict[str, NDArray[Any]]:

@@ -84,9 +84,7 @@ def write_crossings(crossings: Crossings, file: Path) -> None:
 
 def _needed(file: Path, section: Section | None) -> Section:
     if section is None:
-        raise InputError(
-            f"trace {str(file)!r} holds positions: a section must say which part of the road counts"
-        )
+        raise InputError(f"trace {str(file)!r} holds positions: a section must say which part of the road counts")
     return section
 
 

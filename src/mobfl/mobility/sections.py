@@ -90,9 +90,9 @@ class Edge:
         if before.edge == self.edge == after.edge:
             return _within(*_slab(before.along_m, after.along_m, self.from_m, self.to_m))
         if after.edge == self.edge:  # it came onto the edge: go back from where it is now
-            came = max(1.0 - _seconds_for(after.along_m, after) / seconds, 0.0)
+            entered = max(1.0 - _seconds_for(after.along_m, after) / seconds, 0.0)
             inside = _within(*_slab(after.along_m - after.speed_mps * seconds, after.along_m, self.from_m, self.to_m))
-            return _within(max(came, inside[0]), inside[1]) if inside else None
+            return _within(max(entered, inside[0]), inside[1]) if inside else None
         if before.edge == self.edge:  # it left the edge: go back from where it is on the next one
             left = max(1.0 - _seconds_for(after.along_m, after) / seconds, 0.0)
             inside = _within(

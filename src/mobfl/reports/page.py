@@ -112,11 +112,11 @@ def _agreement(studies: Sequence[Study], drawing: _Drawing) -> _Section:
     if plan.reason is None:
         h, t, _ = plan.numbers
         drawing.progress(f"simulating {_SIMULATED_ROUNDS} rounds")
-        came = simulate(scenario, h, t, _SIMULATED_ROUNDS)
+        seen = simulate(scenario, h, t, _SIMULATED_ROUNDS)
         section.text(
-            f"{came.rounds} simulated rounds of the plan: {_interval(came.mean_uploads)} uploads per round where"
-            f" Theorem 1 says {came.expected_uploads:.4f}; {_interval(came.empty_prob)} of the rounds empty where"
-            f" it says {came.expected_empty_prob:.4f} (95 % intervals)."
+            f"{seen.rounds} simulated rounds of the plan: {_interval(seen.mean_uploads)} uploads per round where"
+            f" Theorem 1 says {seen.expected_uploads:.4f}; {_interval(seen.empty_prob)} of the rounds empty where"
+            f" it says {seen.expected_empty_prob:.4f} (95 % intervals)."
         )
     rows = uploads_of([each for study in studies for each in study.runs])
     if rows:
@@ -167,16 +167,16 @@ def _grid(section: _Section, study: Study, name: str, drawing: _Drawing) -> None
     section.table("correlation", ("reached, more is better", "Spearman's ρ with g (95 % bootstrap over plans)"), rows)
     section.heading("Regret of MOB-FL's plan")
     lost = list[tuple[str, ...]]()
-    for column, came in study.regrets().items():
-        beyond = {True: "yes", False: "no", None: "not known, one seed"}[came.exceeds_spread]
-        best, chosen = (f"H = {each.local_steps}, T = {each.round_s:.4g} s" for each in (came.best, came.chosen))
+    for column, found in study.regrets().items():
+        beyond = {True: "yes", False: "no", None: "not known, one seed"}[found.exceeds_spread]
+        best, chosen = (f"H = {each.local_steps}, T = {each.round_s:.4g} s" for each in (found.best, found.chosen))
         values = (
-            f"{came.chosen.mean:.5g}",
+            f"{found.chosen.mean:.5g}",
             best,
-            f"{came.best.mean:.5g}",
-            f"{came.difference:.3g} ({came.relative:.1%})",
+            f"{found.best.mean:.5g}",
+            f"{found.difference:.3g} ({found.relative:.1%})",
         )
-        lost.append((_said(history.kpi(column)), chosen, *values, f"{came.rank} of {came.plans}", beyond))
+        lost.append((_said(history.kpi(column)), chosen, *values, f"{found.rank} of {found.plans}", beyond))
     header = ("", "greatest g", "reached", "best plan", "reached", "regret", "rank", "more than seeds differ")
     section.table("regret", header, lost)
 
@@ -212,13 +212,13 @@ def _runs(section: _Section, study: Study) -> None:
     section.heading("Runs")
     rows = list[tuple[str, ...]]()
     for each in study.runs:
-        told, history = each.run.description, each.history
+        description, history = each.run.description, each.history
         g = each.run.objective
         uploads = int(history.columns["uploads"].sum())
         reached = [f"{history.min_loss():.5g}"]
         reached += [f"{value(kpi.name):.4f}" for kpi in study.columns[1:] for value in (history.best, history.final)]
-        where = (f"{told['seed']}", "–" if g is None else f"{g:.4f}", f"{len(history)}", f"{uploads}")
-        rows.append((each.label, *where, *reached, told["data"].get("data") or "not told", each.run.name))
+        where = (f"{description['seed']}", "–" if g is None else f"{g:.4f}", f"{len(history)}", f"{uploads}")
+        rows.append((each.label, *where, *reached, description["data"].get("data") or "not told", each.run.name))
     scores = [f"{which} {_said(kpi)}" for kpi in study.columns[1:] for which in ("best", "last")]
     header = ("", "seed", "g", "rounds", "uploads", "L_min", *scores, "data", "folder")
     section.table("runs", header, rows)

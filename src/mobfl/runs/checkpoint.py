@@ -45,9 +45,9 @@ class Checkpoint:
 
 
 def write_checkpoint(file: Path, checkpoint: Checkpoint) -> None:
-    told = {"rounds": checkpoint.rounds, "rejections": dict(sorted(checkpoint.rejections.items()))}
+    metadata = {"rounds": checkpoint.rounds, "rejections": dict(sorted(checkpoint.rejections.items()))}
     with replaced(file) as temporary:
-        temporary.write_bytes(save(_flat(checkpoint), metadata={"mobfl": json.dumps(told)}))
+        temporary.write_bytes(save(_flat(checkpoint), metadata={"mobfl": json.dumps(metadata)}))
 
 
 def _flat(checkpoint: Checkpoint) -> dict[str, Any]:
@@ -60,9 +60,9 @@ def read_checkpoint(file: Path, reference: Weights) -> Checkpoint:
     """The checkpoint of a model with the same parameters as the reference."""
     try:
         with safe_open(file, framework="numpy") as stored:
-            told = json.loads((stored.metadata() or {})["mobfl"])
+            metadata = json.loads((stored.metadata() or {})["mobfl"])
             tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
-            found = _parted(tensors, int(told["rounds"]), dict(told["rejections"]))
+            found = _parted(tensors, int(metadata["rounds"]), dict(metadata["rejections"]))
     except FileNotFoundError:
         raise InputError(f"{file} must be there to resume, got none") from None
     except (OSError, KeyError, TypeError, ValueError, SafetensorError) as error:

@@ -117,14 +117,14 @@ class Status:
 
 
 def read_status(folder: Path) -> Status:
-    told = _legible(folder / RUN)
-    status, reason, results = told.get("status"), told.get("reason"), told.get("results")
+    stored = _legible(folder / RUN)
+    status, reason, results = stored.get("status"), stored.get("reason"), stored.get("results")
     virtual_s = results.get("virtual_s") if isinstance(results, dict) else 0.0
     return Status(
         status if status in STATUSES else "waiting",
         reason if isinstance(reason, str) else None,
         float(virtual_s) if isinstance(virtual_s, int | float) else 0.0,
-        "initial" in told,
+        "initial" in stored,
     )
 
 

@@ -75,7 +75,7 @@ class Job:
 
     def describe(self) -> dict[str, Any]:
         """The part of run.json that is known before the first round."""
-        told = {
+        description = {
             "task": self.task.name,
             "plan": self._server.describe(),
             "rule": str(self._server.rule),
@@ -94,21 +94,23 @@ class Job:
             },
             "baselines": {name: dict(scores) for name, scores in self.task.baselines.items()},
         }
-        return told | ({"parts": self._code} if self._code else {})
+        return description | ({"parts": self._code} if self._code else {})
 
     @property
     def digests(self) -> dict[str, str]:
         """What base station and vehicle must agree on: how vehicles train, and how uploads travel."""
         named = {"local": self.local_training[1], "codec": self.upload_codec[1]}
-        told = {part: json.dumps([str(wish), self._code.get(part)]) for part, wish in named.items()}
-        return {part: hashlib.sha256(text.encode()).hexdigest()[:16] for part, text in told.items()}
+        description = {part: json.dumps([str(wish), self._code.get(part)]) for part, wish in named.items()}
+        return {part: hashlib.sha256(text.encode()).hexdigest()[:16] for part, text in description.items()}
 
     @cached_property
     def _code(self) -> dict[str, dict[str, str]]:
         """Which code the parts are that are not ours."""
         links: tuple[Link, ...] = getattr(self._server.rule, "links", ())
-        found = {f"rule {link.wish.name}": RULES.code(link.wish.name) for link in links}
-        found |= {} if links else {"rule": provenance(self._server.rule)}
+        by_name = self.rule is None or isinstance(self.rule, str)
+        found = {
+            f"rule {link.wish.name}": RULES.code(link.wish.name) if by_name else provenance(link.part) for link in links
+        }
         found["task"] = None if "code" in self.task.record else provenance(self.task)
         found["plan"] = _code(SCHEDULES, self.plan, lambda text: SCHEDULES.parse(text).name)
         found["local"] = _code(LOCALS, self.local, lambda _: self.local_training[1].name)

@@ -115,14 +115,14 @@ def rounds_of(found: Plan | tuple[int, float], request: PlanRequest) -> PlannedR
     if isinstance(found, Plan):
         h, t, _ = _feasible(found).numbers
         known = {key: value for key, value in found.to_dict().items() if key not in ("status", "reason")}
-        told = {"policy": "rounds", **known}
+        description = {"policy": "rounds", **known}
     else:
         h, t = found
-        told = {"policy": "rounds", "local_steps": h, "round_s": t}
+        description = {"policy": "rounds", "local_steps": h, "round_s": t}
     FixedPlan(h, t)  # which checks them
     if request.scenario.training.falling_to == 1:
-        return PlannedRounds(FixedPlan(h, t), told)
-    return PlannedRounds(_falling(h, t, chosen and request.crossings is None, request), told)
+        return PlannedRounds(FixedPlan(h, t), description)
+    return PlannedRounds(_falling(h, t, chosen and request.crossings is None, request), description)
 
 
 def _falling(h: int, t: float, choose_t: bool, request: PlanRequest) -> FallingSteps:

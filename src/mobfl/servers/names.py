@@ -18,7 +18,8 @@ from dataclasses import asdict, fields
 from typing import Any, TypeAlias
 
 from mobfl.errors import InfeasibleError, InputError
-from mobfl.learning.rules import RULES, Rule, rule_named
+from mobfl.learning.rules import RULES, Chain, Rule, rule_named
+from mobfl.learning.rules.chain import Link
 from mobfl.mobility.crossings import Crossings
 from mobfl.parts import Kind, Wish
 from mobfl.planning.planner import plan
@@ -68,7 +69,9 @@ def server_of(given: AnyPlan, rule: "str | Rule | None", scenario: Scenario, cro
 
 
 def _rule(rule: "str | Rule | None", schedule: Schedule) -> Rule:
-    return rule_named(rule or schedule.rule) if rule is None or isinstance(rule, str) else deepcopy(rule)
+    if rule is None or isinstance(rule, str):
+        return rule_named(rule or schedule.rule)
+    return rule if isinstance(rule, Chain) else Chain((Link.of(deepcopy(rule), Wish(type(rule).__name__)),))
 
 
 def _refuse_both(given: str, own: Wish, rule: "str | Rule") -> None:
@@ -145,8 +148,8 @@ def _as_schedule(found: Any, name: str) -> Schedule:
     if hasattr(found, "steps"):
         return found if hasattr(found, "describe") else OwnSchedule(found, name)
     first = found.next_order(None)
-    told = {"policy": name, "local_steps": first.local_steps, "round_s": None}
-    return PlannedRounds(found, told)
+    description = {"policy": name, "local_steps": first.local_steps, "round_s": None}
+    return PlannedRounds(found, description)
 
 
 class OwnSchedule:
@@ -201,15 +204,15 @@ def adaptive_rounds(
     if first.reason is not None:
         raise InfeasibleError(first.reason)
     h = Controller(request.scenario, settings).order().local_steps
-    told = {"policy": "adaptive", "local_steps": h, "round_s": None, **asdict(settings)}
-    return PlannedRounds(AdaptivePolicy(request.scenario, request.scenario.link, settings), told)
+    description = {"policy": "adaptive", "local_steps": h, "round_s": None, **asdict(settings)}
+    return PlannedRounds(AdaptivePolicy(request.scenario, request.scenario.link, settings), description)
 
 
-def plan_name(told: Mapping[str, Any]) -> str:
+def plan_name(description: Mapping[str, Any]) -> str:
     """The other way: the plan of a run.json as `--plan` has it, T to four digits."""
-    policy, h = told["policy"], told["local_steps"]
+    policy, h = description["policy"], description["local_steps"]
     if policy == "rounds":
-        return f"{h},{told['round_s']:.4g}"
-    given = [f"{key}={told[key]:g}" for key in told if key not in ("policy", "local_steps", "round_s")]
+        return f"{h},{description['round_s']:.4g}"
+    given = [f"{key}={description[key]:g}" for key in description if key not in ("policy", "local_steps", "round_s")]
     words = [str(h)] if policy in _WITH_STEPS else []
     return policy + (f":{','.join([*words, *given])}" if words or given else "")

@@ -12,19 +12,19 @@ from mobfl.servers.steps import Contribution, Schedule, ServerStep
 
 @dataclass(frozen=True)
 class PlannedRounds:
-    """Rounds of a policy; `told` is what run.json says of them."""
+    """Rounds of a policy; `description` is what run.json says of them."""
 
     rule: ClassVar[str] = "mean"
     makes_stale: ClassVar[bool] = False
 
     policy: Policy
-    told: Mapping[str, Any] = field(default_factory=dict)
+    description: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def fixed(cls, local_steps: int, round_s: float) -> "PlannedRounds":
         """The same H and T for ever."""
-        told = {"policy": "rounds", "local_steps": local_steps, "round_s": round_s}
-        return cls(FixedPlan(local_steps, round_s), told)
+        description = {"policy": "rounds", "local_steps": local_steps, "round_s": round_s}
+        return cls(FixedPlan(local_steps, round_s), description)
 
     @property
     def name(self) -> str:
@@ -35,8 +35,8 @@ class PlannedRounds:
         return f"one round of {self.policy.next_order(None).round_s:g} s"
 
     def describe(self) -> dict[str, Any]:
-        if self.told:
-            return dict(self.told)
+        if self.description:
+            return dict(self.description)
         first = self.policy.next_order(None)
         return {"policy": "rounds", "local_steps": first.local_steps, "round_s": first.round_s}
 

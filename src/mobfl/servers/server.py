@@ -30,14 +30,15 @@ class Server:
 
     def describe(self) -> dict[str, Any]:
         """The plan of run.json: the schedule's own words, under the name of both together where they have one."""
-        told = self.schedule.describe()
+        description = self.schedule.describe()
         links: tuple[Link, ...] = getattr(self.rule, "links", ())
         name = links[0].wish.name if len(links) == 1 else ""
-        if told["policy"] != "async" or name not in SHORTHANDS or (name == "fedasync" and told["uploads"] != 1):
-            return told
-        uploads = told.pop("uploads")
+        single = name != "fedasync" or description.get("uploads") == 1
+        if description["policy"] != "async" or name not in SHORTHANDS or not single:
+            return description
+        uploads = description.pop("uploads")
         given = {"buffer": uploads} if name == "fedbuff" else {}
-        return {**told, "policy": name, **given, **links[0].values}
+        return {**description, "policy": name, **given, **links[0].values}
 
 
 # Servers that are known by their rule: `fedasync` is the schedule async with the rule fedasync.

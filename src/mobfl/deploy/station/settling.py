@@ -46,17 +46,17 @@ def settle(deployment: Deployment, task: Task, crossings: Crossings | None, meas
     job = _job(deployment, task, crossings, scale, round_trip_s)
     if scale is None:
         scale = _needed_scale(job, round_trip_s) if deployment.impose and round_trip_s is not None else 1.0
-    told = {"scale": scale, "round_trip_s": round_trip_s, "impose": deployment.impose}
+    settled = {"scale": scale, "round_trip_s": round_trip_s, "impose": deployment.impose}
     described = job.describe()
     described["versions"] |= {"flwr": version("flwr")}
-    return Settled(job, scale, described | {"deployment": told})
+    return Settled(job, scale, described | {"deployment": settled})
 
 
 def _settled_before(out: Path, task: Task) -> tuple[float, float | None]:
-    told = run_folder.read_run(out, [kpi.name for kpi in task.kpis]).get("deployment")
-    if not isinstance(told, dict) or not {"scale", "round_trip_s"} <= told.keys():
+    before = run_folder.read_run(out, [kpi.name for kpi in task.kpis]).get("deployment")
+    if not isinstance(before, dict) or not {"scale", "round_trip_s"} <= before.keys():
         raise InputError(f"out {out} must hold a deployment to resume, got another run")
-    return float(told["scale"]), told["round_trip_s"]
+    return float(before["scale"]), before["round_trip_s"]
 
 
 def _job(

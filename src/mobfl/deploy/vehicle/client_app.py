@@ -26,16 +26,16 @@ def train(message: Message, context: Context) -> Message:
     if order.local_steps == 0:  # the base station measures how long a message takes
         return answer_message(message, Answer(order.run, order.round, 1, vehicle, time.time()), save(dict(model)))
     try:
-        told, upload = _trained(order, model, vehicle, dict(context.node_config))
+        answered, upload = _trained(order, model, vehicle, dict(context.node_config))
     except TimeoutError:
         return answer_message(message, Answer(order.run, order.round, 0, vehicle))
-    due_unix_s = order.begin_unix_s + told["delay_s"] * order.scale
-    behind_s = max(time.time() + order.landing_s - due_unix_s, 0.0) if told["delay_s"] else 0.0
+    due_unix_s = order.begin_unix_s + answered["delay_s"] * order.scale
+    behind_s = max(time.time() + order.landing_s - due_unix_s, 0.0) if answered["delay_s"] else 0.0
     if due_unix_s > order.deadline_unix_s:
         _sleep_until(order.deadline_unix_s)
         return answer_message(message, Answer(order.run, order.round, 0, vehicle))
     _sleep_until(due_unix_s - order.landing_s)
-    answer = Answer(order.run, order.round, int(told["samples"]), vehicle, time.time(), behind_s)
+    answer = Answer(order.run, order.round, int(answered["samples"]), vehicle, time.time(), behind_s)
     return answer_message(message, answer, upload)
 
 
@@ -54,8 +54,8 @@ def _trained(
         "local": order.local,
         "codec": order.codec,
     }
-    told, arrays = ask_trainer(str(config["trainer"]), wish, model, left_s)
-    return told, arrays[UPLOAD].tobytes()
+    answered, arrays = ask_trainer(str(config["trainer"]), wish, model, left_s)
+    return answered, arrays[UPLOAD].tobytes()
 
 
 def _sleep_until(unix_s: float) -> None:

@@ -102,7 +102,7 @@ class _Conversation(socketserver.BaseRequestHandler):
     def handle(self) -> None:
         wish, model = receive_frame(self.request)
         try:
-            told, upload = self.server.answer(wish, model)
+            answer, upload = self.server.answer(wish, model)
         except Exception as error:  # the vehicle's app is told, and says so to the base station
-            told, upload = {"error": f"{type(error).__name__}: {error}"}, b""
-        send_frame(self.request, told, {UPLOAD: np.frombuffer(upload, np.uint8)})
+            answer, upload = {"error": f"{type(error).__name__}: {error}"}, b""
+        send_frame(self.request, answer, {UPLOAD: np.frombuffer(upload, np.uint8)})

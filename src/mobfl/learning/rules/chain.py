@@ -61,8 +61,8 @@ class Link:
     @property
     def values(self) -> dict[str, Any]:
         """All of its parameters where it is a dataclass, else those that were given."""
-        told = is_dataclass(self.part) and not isinstance(self.part, type)
-        return asdict(self.part) if told else dict(self.wish.values)
+        has_fields = is_dataclass(self.part) and not isinstance(self.part, type)
+        return asdict(self.part) if has_fields else dict(self.wish.values)
 
     def __str__(self) -> str:
         return str(Wish(self.wish.name, self.wish.words, self.values))
