@@ -37,6 +37,7 @@ from mobfl.tasks.beams.generated import generated_samples
 from mobfl.tasks.beams.model import Lidar2D, cross_entropy
 from mobfl.tasks.beams.task import BeamTask, FusedBackend
 from mobfl.tasks.beams.torch_backend import TorchBackend
+from mobfl.theory import Delays
 
 H, T = 24, 11.776
 ROAD = load_scenario("paper").with_values({"training.duration_s": 60.0, "training.loss_scale": "sample"})
@@ -65,7 +66,7 @@ def ratio(one: Callable[[], object], other: Callable[[], object], repeats: int =
 def uploads_by_round(task: Task) -> Uploads:
     """What the bare loop is given ready-made: the very batches that the engine draws."""
     samples, batches = stream(0, "samples"), stream(0, "batches")
-    block = next(simulate_rounds(poisson_crossings(ROAD, 0), FixedPlan(H, T), ROAD.link, ROAD.compute, 0))
+    block = next(simulate_rounds(poisson_crossings(ROAD, 0), FixedPlan(H, T), Delays.of(ROAD), 0))
     rounds: Uploads = [[] for _ in range(int(ROAD.training.duration_s / T))]
     rows = block.vehicles
     assert rows is not None

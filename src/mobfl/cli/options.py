@@ -13,7 +13,7 @@ import click
 
 from mobfl.errors import InputError, MissingExtraError
 from mobfl.planning.plans import Plan
-from mobfl.scenario import Scenario, load_scenario, parse_setting
+from mobfl.scenario import Scenario, load_scenario, parse_setting, with_samples_read
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -42,7 +42,9 @@ def takes_scenario(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def load(scenario: str, settings: tuple[str, ...]) -> Scenario:
     loaded = load_scenario(scenario)
-    return loaded.with_values(dict(map(parse_setting, settings))) if settings else loaded
+    if not settings:
+        return loaded
+    return loaded.with_values(with_samples_read(dict(map(parse_setting, settings)), Path()))
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")

@@ -15,7 +15,7 @@ from mobfl.mobility.observed import ObservedTraffic
 from mobfl.rounds.estimates import BatchMeans, Estimate
 from mobfl.rounds.rules import FixedPlan, Rounds, simulate_rounds
 from mobfl.scenario import Scenario
-from mobfl.theory import Conditions
+from mobfl.theory import Conditions, Delays
 from mobfl.theory.distributions import Dwell, Empirical
 
 # The chance of an empty round must be off by this much, and by five standard errors, before we warn.
@@ -97,9 +97,7 @@ def simulate(
         if rounds < 1:
             raise InputError(f"the trace must last at least one round of {round_s:g} s, got {lasts_s:g} s")
         rate, dwell = chosen.arrivals_per_s, Empirical(chosen.dwell_s)
-    blocks = simulate_rounds(
-        seen.crossings, plan, scenario.link, scenario.compute, seed, start_s=seen.start_s, keep_vehicles=False
-    )
+    blocks = simulate_rounds(seen.crossings, plan, Delays.of(scenario), seed, start_s=seen.start_s, keep_vehicles=False)
     counted = _count(blocks, rounds, dwell, progress)
     expected = float(theory.uploads_identity(rate, dwell, theory.delay(scenario, local_steps), round_s))
     return Simulation(

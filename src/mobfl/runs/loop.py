@@ -28,6 +28,7 @@ from mobfl.runs.history import Row
 from mobfl.scenario import Scenario
 from mobfl.servers.site import Site
 from mobfl.servers.steps import Contribution, Server, ServerStep
+from mobfl.theory import Delays
 
 Scores = Mapping[str, float]
 
@@ -72,7 +73,7 @@ def learn(
 ) -> Iterator[Learnt]:
     """The server steps after `start`, one by one, for as long as training lasts or the recorded traffic does."""
     site = training_site(scenario, seed, crossings)
-    vehicles = Vehicles.of(task, scenario.training, seed)
+    vehicles = Vehicles.of(task, scenario.classes, seed)
     models, scores = Models(start, scenario.training.average_s), _known(start.scores)
     waiting = deque[Callable[[], Learnt]]()
     before_s = 0.0
@@ -104,7 +105,7 @@ def training_site(scenario: Scenario, seed: int, crossings: Crossings | None) ->
     """The scenario's road until T_A, or the recorded one for as long as it was observed."""
     seen = ObservedTraffic.of(scenario, seed, crossings)
     duration_s = min(scenario.training.duration_s, seen.end_s - seen.start_s)
-    return Site(seen.crossings, scenario.link, scenario.compute, seed, seen.start_s, duration_s)
+    return Site(seen.crossings, Delays.of(scenario), seed, seen.start_s, duration_s)
 
 
 class Models:
@@ -147,7 +148,7 @@ class Models:
 
 
 def _upload(vehicles: Vehicles, site: Site, step: ServerStep, mine: Contribution, model: Weights) -> Upload:
-    rate = learning_rate(vehicles.training, mine.download_s / site.duration_s)
+    rate = learning_rate(vehicles.training_of(mine.key), mine.download_s / site.duration_s)
     upload = vehicles.train(mine.key, mine.attempt, model, step.local_steps, rate)
     return replace(upload, staleness=step.number - mine.version)
 

@@ -92,7 +92,8 @@ def check_job(job: Job) -> float:
     """How many seconds of virtual time the job trains; raises if it cannot take a single server step."""
     stream(job.seed, "")  # which checks it
     training, site = job.scenario.training, job.site
-    check_samples(job.task.pool, training)
+    for each in job.scenario.classes:
+        check_samples(job.task.pool, each.training)
     used = job.task.record.get("loss_scale")
     if used is not None and used != training.loss_scale:
         raise InputError(f"training.loss_scale must be the task's, {used!r}, got {training.loss_scale!r}")

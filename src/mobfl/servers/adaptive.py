@@ -35,7 +35,7 @@ class AdaptiveRounds:
         return f"one round of {Controller(self.scenario, self.settings).order().round_s:g} s"
 
     def steps(self, site: Site) -> Iterator[ServerStep]:
-        return PlannedRounds(AdaptivePolicy(self.scenario, site.link, self.settings)).steps(site)
+        return PlannedRounds(AdaptivePolicy(self.scenario, site.delays, self.settings)).steps(site)
 
     def merge(self, model: Weights, uploads: Sequence[Upload]) -> Weights:
         return weighted_mean(model, uploads)

@@ -8,7 +8,6 @@ wait-for-all, fedasync, fedbuff
              other servers, with the planner's H or another: fedasync:24, fedasync:24,mixing=0.3, fedbuff:epoch
 """
 
-import heapq
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, TypeAlias
@@ -18,6 +17,7 @@ from mobfl.errors import InputError
 from mobfl.mobility.crossings import Crossings
 from mobfl.planning.planner import best_round_s, plan, refuse_noise
 from mobfl.planning.plans import Plan
+from mobfl.planning.search import Tried, best_steps
 from mobfl.planning.trace import Trace, best_round_on_trace
 from mobfl.policies.adaptive.controller import Settings
 from mobfl.scenario import MOST, MOST_STEPS, Scenario
@@ -26,7 +26,7 @@ from mobfl.servers.fedasync import FedAsync
 from mobfl.servers.fedbuff import FedBuff
 from mobfl.servers.steps import Baseline
 from mobfl.servers.wait_for_all import WaitForAll
-from mobfl.theory import Conditions
+from mobfl.theory import Conditions, Delays
 
 AnyPlan: TypeAlias = Plan | tuple[int, float] | Baseline
 
@@ -146,8 +146,9 @@ class _Road:
     @property
     def steps_per_epoch(self) -> int:
         """One pass over the samples of a vehicle in the middle of the range."""
-        training = self.scenario.training
-        return max(1, round((training.least_samples + training.most_samples) / 2 / training.batch_size))
+        classes = self.scenario.classes
+        held = sum(each.share * (each.training.least_samples + each.training.most_samples) for each in classes)
+        return max(1, round(held / 2 / self.scenario.training.batch_size))
 
     @property
     def dwell_s(self) -> float:
@@ -168,7 +169,7 @@ class _Road:
 
     def best_steps(self, round_s: float) -> Plan | tuple[int, float]:
         """With the best H for this T."""
-        most = max(1, int(self._longest_stay_s / self.scenario.compute.min_step_s))
+        most = max(1, int(self._longest_stay_s / Delays.of(self.scenario).min_step_s))
         h, objective = best_count(lambda h: self._objective(h, round_s), most)
         return (h, round_s) if objective > 0 else self._too_long(1, min(round_s, self._longest_stay_s))
 
@@ -202,17 +203,7 @@ class _Road:
 def best_count(objective: Callable[[int], float], most: int) -> tuple[int, float]:
     """The H from 1 to `most` that maximises g(H, T) for one T, and that g; the smaller of two equal ones.
 
-    Branch and bound: g/H = (1 − P0)/T never rises with H, so an H between a and b has at most g(a)·b/a.
+    There g/H = (1 − P0)/T never rises with H.
     """
-    best, best_h = objective(1), 1
-    ranges = [(-best * most, 1, most, best)] if most > 1 else []  # minus the bound, first H, last H, the first's g
-    while ranges and -ranges[0][0] > best:
-        _, first, last, g = heapq.heappop(ranges)
-        middle = max(first + 1, round((first * last) ** 0.5))
-        tried = objective(middle)
-        if (tried, -middle) > (best, -best_h):
-            best, best_h = tried, middle
-        for a, b, value in ((first, middle - 1, g), (middle, last, tried)):
-            if b > a:
-                heapq.heappush(ranges, (-value * b / a, a, b, value))
-    return best_h, best
+    best = best_steps(lambda h: Tried(g := objective(h), g), most)
+    return best.local_steps or 1, best.found

@@ -44,8 +44,7 @@ class BaseStation:
         self._job, self._recording, self._log = settled.job, recording, log
         self._site, self._orders = settled.job.site, Orders(settled.policy)
         self._models = Models(recording.start, self._job.scenario.training.average_s)
-        link = self._job.scenario.link
-        self._transfer_s = link.download_s + link.upload_s
+        self._transfer_s = self._site.delays.transfer_s
         scores = recording.start.scores
         known = not math.isnan(scores["loss"])  # else it was killed before that
         self._evaluations = Evaluations(self._job.task.evaluate, self._models.served, scores if known else None)

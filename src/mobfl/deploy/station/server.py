@@ -51,7 +51,7 @@ def serve(
         station = BaseStation(settled, recording, log)
         there = station.remember(read_events(out))
         clock = _announced(deployment, settled, station, recording, log, make_clock)
-        loop = RoundLoop(grid, clock, run, log, settled.job.scenario.training.most_samples, there, fetch)
+        loop = RoundLoop(grid, clock, run, log, settled.job.scenario.most_samples, there, fetch)
         _run_rounds(station, loop, recording, progress)
         return recording.history
 

@@ -17,7 +17,7 @@ from mobfl.runs import folder as run_folder
 from mobfl.runs.training import Job, check_job
 from mobfl.servers.adaptive import AdaptiveRounds
 from mobfl.servers.rounds import PlannedRounds
-from mobfl.theory import min_delay_s
+from mobfl.theory import Delays, min_delay_s
 
 _ROOM = 1.3  # messages take longer when many vehicles are there
 
@@ -39,7 +39,7 @@ def policy_of(job: Job) -> Policy:
     """What gives the rounds their H and T."""
     server = job.server
     if isinstance(server, AdaptiveRounds):
-        return AdaptivePolicy(job.scenario, job.scenario.link, server.settings)
+        return AdaptivePolicy(job.scenario, Delays.of(job.scenario), server.settings)
     if isinstance(server, PlannedRounds):
         return server.policy
     raise InputError("--plan must have rounds of a length T to be deployed, got another server")
