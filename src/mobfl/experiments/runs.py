@@ -82,12 +82,13 @@ class Run:
             "wall_s": read_timing(self.folder).get("wall_s"),
             "identity": self.identity,
             **{table: _plain(told["scenario"][table]) for table in TABLES},
+            "classes": max(1, len(told["scenario"].get("fleet", ()))),
         }
 
 
 def _plain(table: Mapping[str, Any]) -> dict[str, Any]:
-    """With a range as its least and most number, for a column has one type."""
-    plain = dict(table)
+    """With a range as its least and most number, for a column has one type; without measured samples."""
+    plain = {key: value for key, value in table.items() if key != "step_samples"}
     if "samples_per_vehicle" in plain:
         given = plain.pop("samples_per_vehicle")
         ends = given if isinstance(given, list | tuple) else (given, given)
