@@ -13,9 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mobfl.deploy.local import processes
 from mobfl.deploy.events import Event
 from mobfl.deploy.flower_app import write_app, write_connection
+from mobfl.deploy.local import processes
 from mobfl.deploy.local.board import EventTail
 from mobfl.deploy.local.deployment import flower_command, flower_environment, listens, submit
 from mobfl.deploy.local.fleet import Fleet

@@ -18,7 +18,7 @@ from mobfl.theory import Conditions, Delays
 
 FALSE_ALARMS = 1e-5
 
-# T below, at and above T0 (as shares of it), few and many steps, with and without jitter and spread.
+# T below, at and above T0 (as shares of it), few and many steps, with and without jitter and spread, of every law.
 CASES = [
     {"share": share, "h": h, "values": values}
     for share, h, values in product(
@@ -30,6 +30,15 @@ CASES = [
             {"traffic.arrivals_per_s": 0.6, "compute.extra_step_s": 0.05},
             {"traffic.speed_sd_mps": 5.0},
             {"traffic.speed_sd_mps": 8.0, "traffic.participation": 0.5, "traffic.arrivals_per_s": 0.5},
+            {"compute.law": "lognormal", "compute.extra_sd_s": 0.3},
+            {"compute.step_samples": [0.2, 0.25, 0.25, 0.3, 0.9]},
+            {
+                "fleet": [
+                    {"share": 0.6},
+                    {"share": 0.3, "min_step_s": 0.1, "extra_step_s": 0},
+                    {"share": 0.1, "law": "lognormal"},
+                ]
+            },
         ),
     )
 ]

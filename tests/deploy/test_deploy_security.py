@@ -12,8 +12,8 @@ from test_deploy_processes import ROAD
 
 from deployed_road import deployment
 from loopback import Loopback, loopback
-from mobfl.deploy.local import processes
 from mobfl.deploy.events import read_events
+from mobfl.deploy.local import processes
 from mobfl.deploy.local.deployment import flower_command, listens
 
 pytestmark = pytest.mark.skipif(
