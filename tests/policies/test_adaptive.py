@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fake_task import CountingTask
-from mobfl import Job, Scenario, plan, theory, train
+from mobfl import Job, Scenario, load_scenario, plan, theory, train
 from mobfl.errors import InputError
 from mobfl.mobility.crossings import Crossings
 from mobfl.mobility.day import DAY_S, Day, day_crossings
@@ -321,3 +321,16 @@ def test_the_command_line_follows(tmp_path: Path) -> None:
     assert (tmp_path / "f.png").exists()
     told = subprocess.run([*command, *road], cwd=tmp_path, capture_output=True, text=True)
     assert "valid local steps per second" in told.stdout
+
+
+def test_a_fleet_is_begun_with_its_own_plan_and_followed_as_one_class() -> None:
+    fleet = load_scenario("mixed-fleet")
+    policy = AdaptivePolicy(fleet, Delays.of(fleet))
+    first = policy.next_order(None)
+    assert (first.local_steps, first.round_s) == plan(fleet).numbers[:2]
+    known = policy.controller.knowledge().delay
+    assert known.min_step_s.value == pytest.approx(0.7 * 0.2 + 0.3 * 0.12)
+    assert known.extra_step_s.value == pytest.approx(0.7 * 0.2 + 0.3 * 0.02)
+    given = orders(AdaptivePolicy(fleet, Delays.of(fleet)), fleet, [next(poisson_crossings(fleet, 3))], 4000.0)
+    h, t = given[-1].local_steps, given[-1].round_s
+    assert float(theory.objective(fleet, h, t)) > 0.8 * plan(fleet).numbers[2]

@@ -18,6 +18,7 @@ HALF = {"share": 0.5}
     ({"fleet": [{"name": "a"}]}, "fleet.0.share must be given, got {'name': 'a'}"),
     ({"fleet": [HALF, {**HALF, "name": "class 1"}]}, "fleet.1.name must be unlike any other class's, got 'class 1'"),
     ({"fleet": [{**HALF, "name": ""}, HALF]}, "fleet.0.name must be text that is not empty, got ''"),
+    ({"fleet": [{"share": 1}] * 21}, f"fleet must be a list of at most 20 tables, got {[{'share': 1}] * 21}"),
     ({"fleet": 3}, "fleet must be a list of tables, got 3"),
     ({"fleet": [3]}, "fleet.0 must be a table, got 3"),
     ({"fleet": [{"share": 1, "speed": 3}]}, "fleet.0.speed is not a known key, did you mean fleet.0.share?"),

@@ -238,7 +238,9 @@ def _proxy_over_time(studies: Sequence[Study], drawing: _Drawing) -> list[_Secti
 def _settings(studies: Sequence[Study], command: str) -> _Section:
     section, first = _Section("settings", "Settings, data and versions"), studies[0].runs[0].run.description
     section.text(f"Made by: {command}")
-    rows = [(key, *(str(study.scenario.value(key)) for study in studies)) for key in FIELDS]
+    rows = [(key, *(_told(study.scenario.value(key)) for study in studies)) for key in FIELDS]
+    if any(study.scenario.fleet for study in studies):
+        rows.append(("fleet", *(_fleet_told(study.scenario) for study in studies)))
     section.table("settings", ("key", *(study.title for study in studies)), rows)
     section.heading("Data")
     for source in sources(studies):
@@ -246,6 +248,19 @@ def _settings(studies: Sequence[Study], command: str) -> _Section:
     section.heading("Versions")
     section.text(", ".join(f"{name} {version}" for name, version in first["versions"].items()), "soft")
     return section
+
+
+def _told(value: object) -> str:
+    """Measured samples are too many to be listed."""
+    return f"{len(value)} values" if isinstance(value, tuple) and len(value) > 2 else str(value)
+
+
+def _fleet_told(scenario: Scenario) -> str:
+    steps = ((each, each.compute) for each in scenario.classes)
+    return "; ".join(
+        f"{each.name}: {each.share:g}, {step.law}, {step.min_step_s:g} + {step.extra_step_s:g} s"
+        for each, step in steps
+    )
 
 
 def _interval(estimate: Estimate, digits: int = 4) -> str:

@@ -140,8 +140,11 @@ class FleetClass:
     training: Training  # with this class's samples
 
 
+_MOST_CLASSES = 20
 Classes = Annotated[
-    tuple[VehicleClass, ...], BeforeValidator(lambda rows: tuple(rows) if isinstance(rows, list) else rows)
+    tuple[VehicleClass, ...],
+    BeforeValidator(lambda rows: tuple(rows) if isinstance(rows, list) else rows),
+    Field(max_length=_MOST_CLASSES),
 ]
 # Shares are decimals that a person typed: they add up to one within so much.
 _SHARE_ROUNDING = 1e-9

@@ -18,6 +18,7 @@ _RULES = {
     "count_or_range": "a whole number > 0 or a pair [least, most] of these",
     "step_samples": "a list of 1 to 10000 numbers of seconds, each > 0 and <= 1e6",
     "tuple_type": "a list of tables",
+    "too_long": "a list of at most {max_length} tables",
     "missing": "given",
     "string_type": "text",
     "string_too_short": "text that is not empty",
