@@ -28,7 +28,7 @@ from mobfl.policies.adaptive.controller import Knowledge
 from mobfl.policies.adaptive.following import Following, follow
 from mobfl.policies.adaptive.policy import AdaptivePolicy
 from mobfl.rounds.rules import FixedPlan, Order, Policy, Rounds, simulate_rounds
-from mobfl.theory import Conditions
+from mobfl.theory import Conditions, Delays
 
 Array = NDArray[np.float64]
 
@@ -69,7 +69,7 @@ def hourly_steps(crossings: Crossings, policy: Policy, seed: int) -> Array:
     """The valid local steps of every hour."""
     steps, (start_s, end_s) = np.zeros(24), crossings.observed_s
     keep = isinstance(policy, AdaptivePolicy)
-    traffic = ([crossings], policy, ROAD.link, ROAD.compute, seed)
+    traffic = ([crossings], policy, Delays.of(ROAD), seed)
     for block in simulate_rounds(*traffic, start_s=start_s, keep_vehicles=keep):
         within = block.start_s + block.round_s <= end_s
         hours = np.minimum((block.start_s / HOUR_S).astype(int), 23)
@@ -87,7 +87,7 @@ def compare(days: int) -> Iterator[tuple[Array, Array]]:
     plans = [oracle_plan(hour) for hour in range(24)]
     for seed in range(1, days + 1):
         crossings = day_crossings(DAY, seed)
-        mine = hourly_steps(crossings, AdaptivePolicy(ROAD, ROAD.link), seed)
+        mine = hourly_steps(crossings, AdaptivePolicy(ROAD, Delays.of(ROAD)), seed)
         oracle = hourly_steps(crossings, Timetable(plans, crossings.observed_s[0]), seed)
         fixed, h, t = best_fixed(crossings, seed)
         share, lead = mine.sum() / oracle.sum(), mine.sum() / fixed - 1
@@ -103,9 +103,9 @@ def estimates(known: Knowledge) -> list[tuple[float, float, float]]:
 
 
 def after_400_vehicles(prior: Scenario, truth: Scenario, seed: int) -> Knowledge:
-    policy = AdaptivePolicy(prior, truth.link)
+    policy = AdaptivePolicy(prior, Delays.of(truth))
     until_s = 400 / truth.traffic.arrivals_per_s
-    for block in simulate_rounds(poisson_crossings(truth, seed), policy, truth.link, truth.compute, seed):
+    for block in simulate_rounds(poisson_crossings(truth, seed), policy, Delays.of(truth), seed):
         if block.start_s[-1] + block.round_s >= until_s:
             break
     return policy.controller.knowledge()

@@ -21,6 +21,7 @@ from mobfl import load_scenario
 from mobfl.mobility.crossings import Crossings
 from mobfl.mobility.poisson import poisson_crossings
 from mobfl.rounds.rules import FixedPlan, simulate_rounds
+from mobfl.theory import Delays
 
 H, T = 24, 11.776
 PAPER = load_scenario("paper")
@@ -29,7 +30,7 @@ PAPER = load_scenario("paper")
 def ours(traffic: list[Crossings], keep_vehicles: bool = False) -> tuple[int, int]:
     """Vehicle-round pairs and uploads."""
     pairs = uploads = 0
-    for block in simulate_rounds(traffic, FixedPlan(H, T), PAPER.link, PAPER.compute, 0, keep_vehicles=keep_vehicles):
+    for block in simulate_rounds(traffic, FixedPlan(H, T), Delays.of(PAPER), 0, keep_vehicles=keep_vehicles):
         pairs += int(block.present.sum())
         uploads += int(block.uploads.sum())
     return pairs, uploads

@@ -36,6 +36,7 @@ from mobfl.tasks.beams.generated import generated_samples
 from mobfl.tasks.beams.model import Lidar2D, cross_entropy
 from mobfl.tasks.beams.task import BeamTask, FusedBackend
 from mobfl.tasks.beams.torch_backend import TorchBackend
+from mobfl.theory import Delays
 
 H, T = 24, 11.776
 SEED, MANY = 3, 100  # a run with uploads, of so many steps at least
@@ -65,7 +66,7 @@ def ratio(one: Callable[[], object], other: Callable[[], object], repeats: int =
 def uploads_by_round(task: Task) -> Uploads:
     """What the bare loop is given ready-made: the very batches that the engine draws."""
     samples, batches = stream(SEED, "samples"), stream(SEED, "batches")
-    block = next(simulate_rounds(poisson_crossings(ROAD, SEED), FixedPlan(H, T), ROAD.link, ROAD.compute, SEED))
+    block = next(simulate_rounds(poisson_crossings(ROAD, SEED), FixedPlan(H, T), Delays.of(ROAD), SEED))
     rounds: Uploads = [[] for _ in range(int(ROAD.training.duration_s / T))]
     rows = block.vehicles
     assert rows is not None

@@ -14,11 +14,11 @@ from mobfl.rng import stream, uniforms
 from mobfl.rounds.estimates import BatchMeans
 from mobfl.rounds.rules import FixedPlan, simulate_rounds
 from mobfl.rounds.simulation import simulate
-from mobfl.theory import Conditions
+from mobfl.theory import Conditions, Delays
 
 FALSE_ALARMS = 1e-5
 
-# T below, at and above T0 (as shares of it), few and many steps, with and without jitter and spread.
+# T below, at and above T0 (as shares of it), few and many steps, with and without jitter and spread, of every law.
 CASES = [
     {"share": share, "h": h, "values": values}
     for share, h, values in product(
@@ -30,6 +30,15 @@ CASES = [
             {"traffic.arrivals_per_s": 0.6, "compute.extra_step_s": 0.05},
             {"traffic.speed_sd_mps": 5.0},
             {"traffic.speed_sd_mps": 8.0, "traffic.participation": 0.5, "traffic.arrivals_per_s": 0.5},
+            {"compute.law": "lognormal", "compute.extra_sd_s": 0.3},
+            {"compute.step_samples": [0.2, 0.25, 0.25, 0.3, 0.9]},
+            {
+                "fleet": [
+                    {"share": 0.6},
+                    {"share": 0.3, "min_step_s": 0.1, "extra_step_s": 0},
+                    {"share": 0.1, "law": "lognormal"},
+                ]
+            },
         ),
     )
 ]
@@ -40,7 +49,7 @@ def uploads(scenario: Scenario, h: int, t: float, rounds: int, seed: int) -> np.
     found = list[np.ndarray]()
     plan_ = FixedPlan(h, t)
     for block in simulate_rounds(
-        poisson_crossings(scenario, seed), plan_, scenario.link, scenario.compute, seed, keep_vehicles=False
+        poisson_crossings(scenario, seed), plan_, Delays.of(scenario), seed, keep_vehicles=False
     ):
         found.append(block.uploads)
         if sum(map(len, found)) >= rounds:
@@ -154,7 +163,7 @@ def test_the_exact_chance_of_an_empty_round_is_what_simulation_finds(paper: Scen
     empty = []
     for seed in range(400):
         offset = start + 11.776 * rng.random()
-        blocks = simulate_rounds([trace], FixedPlan(24, 11.776), paper.link, paper.compute, seed, start_s=offset)
+        blocks = simulate_rounds([trace], FixedPlan(24, 11.776), Delays.of(paper), seed, start_s=offset)
         counts = np.concatenate([block.uploads[block.start_s + 11.776 <= end] for block in blocks])
         empty.append(np.mean(counts == 0))
     error = np.std(empty) / math.sqrt(len(empty))

@@ -6,6 +6,7 @@ So a vehicle more or less, another plan or another number of workers shifts nobo
 """
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numba import njit, uint64
@@ -91,6 +92,13 @@ def _exponential_edge(bits: np.uint64, x: float) -> float:
             return beyond + x
 
 
+@njit(inline="always", cache=True)
+def normal(key: np.uint64, attempt: int) -> float:
+    """Normal with mean 0 and standard deviation 1 (Box, Muller 1958)."""
+    angle = 2.0 * math.pi * uniform(vehicle_key(_GOLDEN, key), attempt)
+    return math.sqrt(-2.0 * math.log(uniform(key, attempt))) * math.cos(angle)
+
+
 def generator(stream: np.uint64, vehicle: np.uint64, attempt: int = 0) -> np.random.Generator:
     """NumPy's generator for what one vehicle draws in one attempt."""
     key = np.array([vehicle_key(stream, vehicle), attempt], np.uint64)
@@ -113,3 +121,11 @@ def uniforms(stream: np.uint64, vehicles: NDArray[np.uint64]) -> NDArray[np.floa
     for i in range(len(vehicles)):
         draws[i] = uniform(vehicle_key(stream, vehicles[i]), 0)
     return draws
+
+
+def classes_of(stream: np.uint64, vehicles: NDArray[np.uint64], shares: Sequence[float]) -> NDArray[np.int64]:
+    """The class of every vehicle, as its place in `shares`, which are the classes' chances."""
+    if len(shares) == 1:
+        return np.zeros(len(vehicles), np.int64)
+    bounds = np.cumsum(shares)[:-1]  # what is above all of them is the last class
+    return np.searchsorted(bounds, uniforms(stream, vehicles))

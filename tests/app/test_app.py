@@ -34,6 +34,7 @@ from mobfl.mobility.recorded import write_crossings
 from mobfl.rounds.rules import FixedPlan, simulate_rounds
 from mobfl.scenario import FIELDS, packaged_scenarios
 from mobfl.scenario.symbols import SYMBOLS
+from mobfl.theory import Delays
 from page_server import PageServer, free_port, page_server
 
 SMALL = {"training": {"samples_per_vehicle": 32, "batch_size": 8, "duration_s": 60.0}}
@@ -62,7 +63,7 @@ def errors(answer: tuple[int, Any]) -> tuple[int, list[str]]:
 
 
 def test_every_value_has_words_and_a_slider_that_reaches_all_packaged_scenarios() -> None:
-    assert [field["key"] for field in fields()] == list(FIELDS)
+    assert [field["key"] for field in fields()] == [key for key in FIELDS if key != "compute.step_samples"]
     assert set(SYMBOLS) == set(FIELDS)
     for name in packaged_scenarios():
         for key, slider in SLIDERS.items():
@@ -155,10 +156,10 @@ def asked(first: int, count: int, **values: Any) -> dict[str, Any]:
 def test_the_rows_are_those_of_the_rounds_that_simulate_runs(page: PageServer) -> None:
     scenario = load_scenario("paper")
     portions = [page.post("/api/road", asked(first, 20))[1] for first in (0, 20, 300)]
-    blocks = simulate_rounds(poisson_crossings(scenario, 3), FixedPlan(24, 11.776), scenario.link, scenario.compute, 3)
+    blocks = simulate_rounds(poisson_crossings(scenario, 3), FixedPlan(24, 11.776), Delays.of(scenario), 3)
     block = next(blocks)
     assert block.vehicles is not None
-    by_hand = block.vehicles.to_dicts(scenario.link)
+    by_hand = block.vehicles.to_dicts(Delays.of(scenario))
     for first, came in zip((0, 20, 300), portions, strict=True):
         wanted = [row for row in by_hand if first <= row["round"] < first + 20]
         assert [row["vehicle"] for row in came["vehicles"]] == [row["vehicle"] for row in wanted]

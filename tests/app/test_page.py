@@ -136,6 +136,22 @@ def roads_at_random(count: int) -> list[Scenario]:
     return [road() for _ in range(count)]
 
 
+def fleets_at_random(roads: list[Scenario]) -> list[Scenario]:
+    """The same roads with two or three classes, up to eight times quicker or slower, each with a jitter of its own."""
+    rng = np.random.default_rng(10)
+
+    def fleet(road: Scenario) -> list[dict[str, float]]:
+        shares = rng.dirichlet(np.ones(int(rng.integers(2, 4))))
+        steps_s = road.compute.min_step_s * 8 ** rng.uniform(-1, 1, len(shares))
+        jitter = rng.choice([0.0, 1.0], len(shares)) * 30 ** rng.uniform(-2, 1, len(shares))
+        return [
+            {"share": float(share), "min_step_s": float(step_s), "extra_step_s": float(step_s * more)}
+            for share, step_s, more in zip(shares, steps_s, jitter, strict=True)
+        ]
+
+    return [road.with_values({"fleet": fleet(road)}) for road in roads]
+
+
 def edges() -> list[Scenario]:
     changes = (
         {"compute.extra_step_s": 0}, {"compute.extra_step_s": 1e-14}, {"traffic.speed_sd_mps": 20},
@@ -143,7 +159,7 @@ def edges() -> list[Scenario]:
         {"training.noise_uploads": 4.05}, {"link.download_s": 0, "link.upload_s": 0}, {"road.length_m": 44},
         {"compute.extra_step_s": 0, "traffic.speed_sd_mps": 4, "training.noise_uploads": 2}, {"road.length_m": 40},
     )  # fmt: skip
-    packaged = [load_scenario(name) for name in ("paper", "thesis", "urban", "highway", "carpark")]
+    packaged = [load_scenario(name) for name in ("paper", "thesis", "urban", "highway", "carpark", "mixed-fleet")]
     return packaged + [packaged[0].with_values(values) for values in changes]
 
 
@@ -171,9 +187,10 @@ IN_THE_BROWSER = """async ([roads, names]) => {
 
 def test_the_browser_computes_what_mobfl_computes_to_1e_9(visit: Open) -> None:
     rng = np.random.default_rng(9)
-    roads = [*edges(), *roads_at_random(400)]
+    roads = [*edges(), *roads_at_random(400), *fleets_at_random(roads_at_random(200))]
     asked = [points_of(road, rng) for road in roads]
-    given = [{"tables": road.to_dict(), "points": points} for road, points in zip(roads, asked, strict=True)]
+    tables = [json.loads(json.dumps(road.to_dict())) for road in roads]
+    given = [{"tables": each, "points": points} for each, points in zip(tables, asked, strict=True)]
     for road, points, came in zip(roads, asked, visit().evaluate(IN_THE_BROWSER, [given, BEST]), strict=True):
         steps, rounds = np.array(points).T
         np.testing.assert_allclose(came["found"], np.stack(theory.promise(road, steps, rounds), -1), rtol=1e-9, atol=0)
@@ -223,10 +240,45 @@ def test_a_slider_that_is_dragged_shows_the_plan_of_its_value(visit: Open) -> No
 
 def test_every_preset_shows_its_plan(visit: Open) -> None:
     page = visit()
-    for name in ("urban", "highway", "carpark", "thesis"):
+    for name in ("urban", "highway", "carpark", "thesis", "mixed-fleet"):
         page.select_option("#preset", name)
         settled(page)
         assert shown_plan(page) == as_shown(plan(load_scenario(name)))
+
+
+def test_classes_can_be_typed_added_and_removed(visit: Open) -> None:
+    page = visit()
+    page.select_option("#preset", "mixed-fleet")
+    settled(page)
+    assert page.input_value("#fleet-1-min_step_s") == "0.12"
+    page.fill("#fleet-1-min_step_s", "0.1")
+    until(page, "location.hash.includes('fleet')")
+    settled(page)
+    road = load_scenario("mixed-fleet")
+    quicker = [each.model_dump(exclude_none=True) for each in road.fleet]
+    quicker[1]["min_step_s"] = 0.1
+    assert shown_plan(page) == as_shown(plan(road.with_values({"fleet": quicker})))
+    page.fill("#fleet-1-share", "0.4")
+    wait_for_text(page, "#plan-says", "the shares of fleet must add up to 1, got 1.1")
+    page.fill("#fleet-1-share", "0.3")
+    page.click("#add-class")
+    assert page.input_value("#fleet-2-share") == "0.15"
+    page.click('[aria-label="remove class 3"]')
+    page.click('[aria-label="remove class 2"]')
+    settled(page)
+    assert page.locator(".class").count() == 0
+    assert shown_plan(page) == as_shown(plan(load_scenario("paper")))
+
+
+def test_a_law_that_only_the_server_knows(visit: Open) -> None:
+    page = visit()
+    page.select_option('[id="field-compute.law"]', "lognormal")
+    settled(page)
+    assert shown_plan(page) == as_shown(plan(load_scenario("paper").with_values({"compute.law": "lognormal"})))
+    wait_for_text(page, "#plan-says", "Steps of this law are planned by the server")
+    assert page.locator("#pictures").is_hidden()
+    page.select_option('[id="field-compute.law"]', "measured")
+    wait_for_text(page, "#plan-says", "compute.law = 'measured' must come with step_samples, got none")
 
 
 def test_roads_that_cannot_be_planned_say_why(visit: Open) -> None:

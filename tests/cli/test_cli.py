@@ -25,6 +25,17 @@ def test_the_papers_plan_as_json() -> None:
     assert plan["round_s"] == pytest.approx(11.7763, abs=1e-4)
 
 
+def test_results_by_class_and_the_error_of_a_search() -> None:
+    told = json.loads(run("simulate", "mixed-fleet", "--rounds", "500", "--json").stdout)
+    assert [each["name"] for each in told["classes"]] == ["ordinary", "quick"]
+    assert "uploads per visit" in run("simulate", "mixed-fleet", "--rounds", "500").stdout
+    assert "ordinary" in run("plan", "mixed-fleet").stdout
+    assert "objective_error" in run("plan", "--set", "compute.law=lognormal").stdout
+    refused = run("plan", "--set", "fleet.0.share=1")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "fleet must be set as a whole" in refused.stderr
+
+
 def test_settings_names_and_files(tmp_path: Path) -> None:
     (tmp_path / "road.toml").write_text("[compute]\nmin_step_s = 0.1\nextra_step_s = 0.1\n")
     assert json.loads(run("plan", "road.toml", "--json", cwd=tmp_path).stdout)["local_steps"] == 48

@@ -34,6 +34,7 @@ from mobfl.learning.weights import Weights
 from mobfl.mobility.recorded import write_crossings
 from mobfl.rounds.rules import FixedPlan, joined, simulate_rounds
 from mobfl.runs.job import training_site
+from mobfl.theory import Delays
 from places import TESTS
 
 # Delays next to nothing: vehicles answer as soon as they can.
@@ -192,7 +193,7 @@ def test_on_the_same_crossings_the_same_vehicles_upload(tmp_path: Path, monkeypa
 
     until_s = site.start_s + site.duration_s
     blocks = simulate_rounds(
-        site.traffic, FixedPlan(h, t), road.link, road.compute, settings.seed, start_s=site.start_s, until_s=until_s
+        site.traffic, FixedPlan(h, t), Delays.of(road), settings.seed, start_s=site.start_s, until_s=until_s
     )
     rounds = joined(list(blocks))
     rows, transfer_s = rounds.vehicles, road.link.download_s + road.link.upload_s

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fake_task import CountingTask
-from mobfl import Job, Scenario, plan, theory, train
+from mobfl import Job, Scenario, load_scenario, plan, theory, train
 from mobfl.errors import InputError
 from mobfl.mobility.crossings import Crossings
 from mobfl.mobility.day import DAY_S, Day, day_crossings
@@ -18,7 +18,7 @@ from mobfl.mobility.poisson import poisson_crossings
 from mobfl.policies.adaptive.arrivals import ArrivalRate
 from mobfl.policies.adaptive.bunching import Bunching
 from mobfl.policies.adaptive.controller import Controller, Settings
-from mobfl.policies.adaptive.delays import Delays
+from mobfl.policies.adaptive.delays import ReplyDelays
 from mobfl.policies.adaptive.following import follow
 from mobfl.policies.adaptive.observed import Observed
 from mobfl.policies.adaptive.policy import AdaptivePolicy
@@ -27,6 +27,7 @@ from mobfl.policies.adaptive.watching import Watcher
 from mobfl.rounds.rules import FixedPlan, Order, Rounds, simulate_rounds
 from mobfl.servers.choice import PlanRequest
 from mobfl.servers.names import adaptive_rounds, server_of
+from mobfl.theory import Delays
 from mobfl.theory.distributions import Constant
 
 
@@ -60,7 +61,7 @@ def test_a_base_station_sees_arrivals_stays_and_replies(paper: Scenario) -> None
             return Order(10, 10.0, 2)
 
     policy = Watching()
-    list(simulate_rounds([traffic], policy, steady.link, steady.compute, 0))
+    list(simulate_rounds([traffic], policy, Delays.of(steady), 0))
     first, second = policy.seen[:2]
     assert (first.start_s, first.end_s, first.local_steps) == (0.0, 20.0, 10)
     assert first.arrived_s.tolist() == [1.0, 8.0, 15.0]
@@ -128,7 +129,7 @@ def attempts(
 
 
 def test_delays_of_several_h_tell_transfers_from_steps() -> None:
-    random, delays = np.random.default_rng(3), Delays((2.0, 0.2, 0.2), 3.0, 600.0)
+    random, delays = np.random.default_rng(3), ReplyDelays((2.0, 0.2, 0.2), 3.0, 600.0)
     for steps in (5, 12, 30, 60):
         delays.add(attempts(random, steps, 300, 40.0, (3.0, 0.3, 0.1)))
     transfer_s, min_step_s, extra_step_s = delays.values()
@@ -138,7 +139,7 @@ def test_delays_of_several_h_tell_transfers_from_steps() -> None:
 
 
 def test_one_h_leaves_the_transfers_to_the_prior() -> None:
-    random, delays = np.random.default_rng(3), Delays((2.0, 0.2, 0.2), 3.0, 600.0)
+    random, delays = np.random.default_rng(3), ReplyDelays((2.0, 0.2, 0.2), 3.0, 600.0)
     delays.add(attempts(random, 20, 600, 40.0, (3.0, 0.3, 0.1)))
     transfer_s, min_step_s, _ = delays.values()
     assert transfer_s == pytest.approx(2.0, rel=0.05)
@@ -147,7 +148,7 @@ def test_one_h_leaves_the_transfers_to_the_prior() -> None:
 
 def test_censoring_is_respected() -> None:
     """Windows that cut off half of the attempts: the mean of the replies alone would be far too small."""
-    random, delays = np.random.default_rng(4), Delays((2.0, 0.2, 0.2), 3.0, 600.0)
+    random, delays = np.random.default_rng(4), ReplyDelays((2.0, 0.2, 0.2), 3.0, 600.0)
     delays.add(attempts(random, 20, 2000, 14.0, (2.0, 0.2, 0.4)))
     assert delays.values()[2] == pytest.approx(0.4, rel=0.15)
 
@@ -157,7 +158,7 @@ def test_intervals_cover_at_their_rate() -> None:
     random, runs, held = np.random.default_rng(5), 200, np.zeros(4)
     for _ in range(runs):
         law = (max(2.0 + 0.25 * 2.2 * random.standard_normal(), 0.1), 0.2, 0.2)
-        delays, rate = Delays((2.0, 0.2, 0.2), 3.0, 600.0), ArrivalRate(0.05, 1.0, 600.0)
+        delays, rate = ReplyDelays((2.0, 0.2, 0.2), 3.0, 600.0), ArrivalRate(0.05, 1.0, 600.0)
         for steps in (15, 24, 40):
             delays.add(attempts(random, steps, 60, 24.0, law))
         for minute in range(60):
@@ -187,7 +188,7 @@ def test_bunches_show() -> None:
 
 def orders(policy: AdaptivePolicy, road: Scenario, traffic: list[Crossings], until_s: float) -> list[Order]:
     given = list[Order]()
-    blocks = simulate_rounds(traffic, policy, road.link, road.compute, 1, until_s=until_s)
+    blocks = simulate_rounds(traffic, policy, Delays.of(road), 1, until_s=until_s)
     for block in itertools.takewhile(lambda block: block.start_s[0] < until_s, blocks):
         given.append(Order(block.local_steps, block.round_s))
     return given
@@ -196,13 +197,13 @@ def orders(policy: AdaptivePolicy, road: Scenario, traffic: list[Crossings], unt
 def test_it_finds_the_plan_of_a_road_that_is_not_as_the_scenario_says(paper: Scenario) -> None:
     truth = paper.with_values({"traffic.arrivals_per_s": 0.4, "traffic.speed_mps": 8, "compute.min_step_s": 0.3})
     traffic = [next(poisson_crossings(truth, 3))]
-    last = orders(AdaptivePolicy(paper, truth.link), truth, traffic, 4000.0)[-1]
+    last = orders(AdaptivePolicy(paper, Delays.of(truth)), truth, traffic, 4000.0)[-1]
     assert theory.objective(truth, last.local_steps, last.round_s) > 0.96 * plan(truth).numbers[2]
 
 
 def test_changes_are_bounded(paper: Scenario) -> None:
     truth = paper.with_values({"traffic.arrivals_per_s": 0.5, "traffic.speed_mps": 4})
-    given = orders(AdaptivePolicy(paper, truth.link), truth, [next(poisson_crossings(truth, 3))], 2000.0)
+    given = orders(AdaptivePolicy(paper, Delays.of(truth)), truth, [next(poisson_crossings(truth, 3))], 2000.0)
     assert len({order.local_steps for order in given}) > 2
     for before, after in itertools.pairwise(given):
         assert 0.5 <= after.local_steps / before.local_steps <= 2.0
@@ -223,21 +224,21 @@ def test_an_hour_without_vehicles_does_not_break_it(paper: Scenario) -> None:
 def test_silence_alone_leads_back_to_fewer_steps(paper: Scenario) -> None:
     """Steps take ten times what the scenario says: nobody can reply within the first plan's H and T."""
     truth = paper.with_values({"compute.min_step_s": 2.0, "compute.extra_step_s": 0.2})
-    given = orders(AdaptivePolicy(paper, truth.link), truth, [next(poisson_crossings(truth, 3))], 8000.0)
+    given = orders(AdaptivePolicy(paper, Delays.of(truth)), truth, [next(poisson_crossings(truth, 3))], 8000.0)
     assert theory.objective(truth, given[0].local_steps, given[0].round_s) == 0
     last = given[-1]
     assert theory.objective(truth, last.local_steps, last.round_s) > 0.9 * plan(truth).numbers[2]
 
 
 def test_it_keeps_a_plan_that_is_good(paper: Scenario) -> None:
-    policy = AdaptivePolicy(paper, paper.link)
+    policy = AdaptivePolicy(paper, Delays.of(paper))
     orders(policy, paper, [next(poisson_crossings(paper, 3))], 10_000.0)
     assert policy.controller.changes <= 5
 
 
 def test_asked_for_a_first_order_it_begins_anew(paper: Scenario) -> None:
     truth = paper.with_values({"traffic.arrivals_per_s": 0.4})
-    policy, traffic = AdaptivePolicy(paper, paper.link), [next(poisson_crossings(truth, 3))]
+    policy, traffic = AdaptivePolicy(paper, Delays.of(paper)), [next(poisson_crossings(truth, 3))]
     assert orders(policy, truth, traffic, 1000.0) == orders(policy, truth, traffic, 1000.0)
 
 
@@ -268,7 +269,7 @@ def test_following_a_rush_hour_beats_every_plan_that_is_kept(paper: Scenario) ->
     start_s, end_s = morning.observed_s
 
     def kept(h: int, t: float) -> float:
-        blocks = simulate_rounds([morning], FixedPlan(h, t), paper.link, paper.compute, 1, start_s=start_s)
+        blocks = simulate_rounds([morning], FixedPlan(h, t), Delays.of(paper), 1, start_s=start_s)
         return sum(h * int((each.uploads > 0).sum()) for each in blocks) / (end_s - start_s)
 
     best = max(kept(h, t) for h in (16, 24, 32, 45, 60, 75) for t in (8.0, 11.0, 14.0, 18.0, 24.0))
@@ -321,3 +322,16 @@ def test_the_command_line_follows(tmp_path: Path) -> None:
     assert (tmp_path / "f.png").exists()
     told = subprocess.run([*command, *road], cwd=tmp_path, capture_output=True, text=True)
     assert "valid local steps per second" in told.stdout
+
+
+def test_a_fleet_is_begun_with_its_own_plan_and_followed_as_one_class() -> None:
+    fleet = load_scenario("mixed-fleet")
+    policy = AdaptivePolicy(fleet, Delays.of(fleet))
+    first = policy.next_order(None)
+    assert (first.local_steps, first.round_s) == plan(fleet).numbers[:2]
+    known = policy.controller.knowledge().delay
+    assert known.min_step_s.value == pytest.approx(0.7 * 0.2 + 0.3 * 0.12)
+    assert known.extra_step_s.value == pytest.approx(0.7 * 0.2 + 0.3 * 0.02)
+    given = orders(AdaptivePolicy(fleet, Delays.of(fleet)), fleet, [next(poisson_crossings(fleet, 3))], 4000.0)
+    h, t = given[-1].local_steps, given[-1].round_s
+    assert float(theory.objective(fleet, h, t)) > 0.8 * plan(fleet).numbers[2]

@@ -14,6 +14,7 @@ from mobfl.mobility.crossings import Crossings
 from mobfl.mobility.poisson import poisson_crossings
 from mobfl.rng import exponential, stream, vehicle_key
 from mobfl.rounds.rules import FixedPlan, Order, Outcome, Rounds, VehicleRows, simulate_rounds
+from mobfl.theory import Delays
 
 
 def crossings(*rows: tuple[object, float, float]) -> Crossings:
@@ -22,8 +23,8 @@ def crossings(*rows: tuple[object, float, float]) -> Crossings:
 
 
 def all_rows(scenario: Scenario, traffic: list[Crossings], plan: FixedPlan, seed: int = 0) -> list[dict[str, object]]:
-    blocks = simulate_rounds(traffic, plan, scenario.link, scenario.compute, seed)
-    return [row for block in blocks for row in kept(block).to_dicts(scenario.link)]
+    blocks = simulate_rounds(traffic, plan, Delays.of(scenario), seed)
+    return [row for block in blocks for row in kept(block).to_dicts(Delays.of(scenario))]
 
 
 def kept(block: Rounds) -> VehicleRows:
@@ -68,7 +69,7 @@ def test_the_clock_does_not_spoil_equality(steady: Scenario, shift_s: float) -> 
     """H = 90 needs exactly the dwell of 20 s, at any time of the day."""
     enter = shift_s + np.append(np.arange(0.1, 40, 1.7), 90.0)
     traffic = Crossings(np.arange(len(enter)), enter, enter + 20.0)
-    blocks = simulate_rounds([traffic], FixedPlan(90, 300.0), steady.link, steady.compute, 0, start_s=shift_s - 240.0)
+    blocks = simulate_rounds([traffic], FixedPlan(90, 300.0), Delays.of(steady), 0, start_s=shift_s - 240.0)
     assert next(blocks).uploads.tolist() == [np.sum(enter + 20.0 <= shift_s + 60.0)]
 
 
@@ -97,7 +98,7 @@ def test_a_policy_sees_what_happened_and_decides(steady: Scenario) -> None:
             return Order(h, 2.0 + 0.2 * h)
 
     traffic = crossings((1, 0.0, 10.0), (2, 30.0, 31.0))
-    blocks = list(simulate_rounds([traffic], Doubling(), steady.link, steady.compute, 0))
+    blocks = list(simulate_rounds([traffic], Doubling(), Delays.of(steady), 0))
     assert [(block.local_steps, round(float(block.start_s[0]), 9)) for block in blocks[:5]] == [
         (1, 0.0),
         (2, 2.2),
@@ -124,7 +125,7 @@ def test_a_policy_sees_its_whole_order_however_traffic_is_cut(paper: Scenario) -
     told = []
     for traffic in ([whole], parts):
         policy = Watching()
-        list(simulate_rounds(traffic, policy, paper.link, paper.compute, 6))
+        list(simulate_rounds(traffic, policy, Delays.of(paper), 6))
         told.append(policy.seen)
     assert told[0] == told[1]
     assert all(len(uploads) == 10 for uploads, _ in told[0])
@@ -180,7 +181,7 @@ def test_simpy_agrees_vehicle_by_vehicle(paper: Scenario, h: int, t: float, valu
     scenario, rounds = paper.with_values(values), 200
     traffic = next(poisson_crossings(scenario, 4))
     ours = set[tuple[int, int]]()
-    for block in simulate_rounds([traffic], FixedPlan(h, t), scenario.link, scenario.compute, 4):
+    for block in simulate_rounds([traffic], FixedPlan(h, t), Delays.of(scenario), 4):
         rows = kept(block)
         done = (rows.outcome == Outcome.UPLOADED) & (rows.round < rounds)
         ours |= set(zip(rows.round[done].tolist(), rows.vehicle[done].tolist(), strict=True))
@@ -190,14 +191,14 @@ def test_simpy_agrees_vehicle_by_vehicle(paper: Scenario, h: int, t: float, valu
 
 def test_rounds_and_rows_tell_the_same(paper: Scenario) -> None:
     traffic = next(poisson_crossings(paper, 2))
-    for block in simulate_rounds([traffic], FixedPlan(24, 11.776), paper.link, paper.compute, 2):
+    for block in simulate_rounds([traffic], FixedPlan(24, 11.776), Delays.of(paper), 2):
         rows = kept(block)
         first = block.round[0]
         present = np.bincount(rows.round - first, minlength=len(block))
         uploads = np.bincount(rows.round[rows.outcome == Outcome.UPLOADED] - first, minlength=len(block))
         assert np.array_equal(present, block.present)
         assert np.array_equal(uploads, block.uploads)
-    lean = simulate_rounds([traffic], FixedPlan(24, 11.776), paper.link, paper.compute, 2, keep_vehicles=False)
+    lean = simulate_rounds([traffic], FixedPlan(24, 11.776), Delays.of(paper), 2, keep_vehicles=False)
     assert np.array_equal(np.concatenate([b.uploads for b in lean])[first : first + len(block)], block.uploads)
 
 
@@ -207,7 +208,7 @@ def test_rounds_and_rows_tell_the_same(paper: Scenario) -> None:
 def computed(scenario: Scenario, traffic: list[Crossings], plan: FixedPlan) -> dict[tuple[int, int], float]:
     """Each vehicle's and attempt's compute time per step."""
     found = {}
-    for block in simulate_rounds(traffic, plan, scenario.link, scenario.compute, 3):
+    for block in simulate_rounds(traffic, plan, Delays.of(scenario), 3):
         rows = kept(block)
         keys = zip(rows.vehicle.tolist(), rows.attempt.tolist(), strict=True)
         found |= dict(zip(keys, rows.compute_s / plan.local_steps, strict=True))
@@ -262,7 +263,7 @@ def test_traffic_is_the_same_for_every_plan_and_participation_thins_it(paper: Sc
 def test_memory_does_not_grow_with_the_duration(paper: Scenario) -> None:
     """What a block holds is bounded, however many came before."""
     sizes = []
-    for block in simulate_rounds(poisson_crossings(paper, 1), FixedPlan(24, 11.776), paper.link, paper.compute, 1):
+    for block in simulate_rounds(poisson_crossings(paper, 1), FixedPlan(24, 11.776), Delays.of(paper), 1):
         sizes.append(len(kept(block)))
         if len(sizes) == 12:
             break

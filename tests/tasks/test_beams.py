@@ -311,7 +311,9 @@ def test_wrong_options_get_a_line(options: dict[str, object], line: str) -> None
 
 def test_wrong_choices_get_a_line(tmp_path: Path) -> None:
     data = archive(tmp_path / "s.npz")
-    with pytest.raises(InputError, match=r"task must be one of beams, trajectories, images, .*, got 'beam'; did you mean beams"):
+    with pytest.raises(
+        InputError, match=r"task must be one of beams, trajectories, images, .*, got 'beam'; did you mean beams"
+    ):
         build_task("beam", TaskRequest(data=data))
     with pytest.raises(InputError, match="backend must be one of auto, fused, torch, got 'jax'"):
         build_task("beams", TaskRequest(data=data, backend="jax"))

@@ -28,6 +28,7 @@ SLIDERS = {
     "link.upload_s": Slider(0, 20),
     "compute.min_step_s": Slider(0.001, 5, log=True),
     "compute.extra_step_s": Slider(0, 2),
+    "compute.extra_sd_s": Slider(0, 2),
     "training.learning_rate": Slider(1e-4, 1, log=True),
     "training.decay_to": Slider(0.01, 1),
     "training.momentum": Slider(0, 0.99),
@@ -41,12 +42,14 @@ SLIDERS = {
 }
 
 
+# What nobody types into a page: it comes with a scenario.
+_NOT_TYPED = {"compute.step_samples"}
 _BOUNDS = ("gt", "ge", "lt", "le")
 
 
 def fields() -> list[dict[str, Any]]:
     """Every value of a scenario, in the order of its tables."""
-    return [_field(key) for key in FIELDS]
+    return [_field(key) for key in FIELDS if key not in _NOT_TYPED]
 
 
 def _field(key: str) -> dict[str, Any]:

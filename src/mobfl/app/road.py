@@ -13,7 +13,7 @@ from mobfl.mobility.poisson import poisson_crossings
 from mobfl.rounds.rules import Order, Rounds, VehicleRows, simulate_rounds
 from mobfl.rounds.simulation import simulate
 from mobfl.scenario import Scenario
-from mobfl.theory import Conditions
+from mobfl.theory import Conditions, Delays
 
 MOST_ROUNDS = 20_000  # from the start of the simulation
 MOST_AT_ONCE = 200
@@ -61,7 +61,7 @@ def passing_rounds(scenario: Scenario, local_steps: int, round_s: float, seed: i
     traffic = _Noted(poisson_crossings(scenario, seed), first * round_s)
     policy = _InPortions(local_steps, round_s)
     rounds, rows = list[dict[str, Any]](), list[dict[str, Any]]()
-    for block in simulate_rounds(traffic, policy, scenario.link, scenario.compute, seed):
+    for block in simulate_rounds(traffic, policy, Delays.of(scenario), seed):
         chosen = slice(*np.searchsorted(block.round, [first, first + count]))
         rounds += _round_rows(block, chosen)
         if block.vehicles is not None and len(block.round[chosen]):
@@ -80,7 +80,7 @@ def _vehicle_rows(rows: VehicleRows, scenario: Scenario, traffic: _Noted) -> lis
     enter, leave = traffic.times_of(rows.vehicle)
     return [
         {**row, "enter_s": enter_s, "leave_s": leave_s}
-        for row, enter_s, leave_s in zip(rows.to_dicts(scenario.link), enter, leave, strict=True)
+        for row, enter_s, leave_s in zip(rows.to_dicts(Delays.of(scenario)), enter, leave, strict=True)
     ]
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mobfl.errors import InputError, MissingExtraError
-from mobfl.scenario import Scenario, load_scenario, parse_setting
+from mobfl.scenario import Scenario, load_scenario, parse_setting, with_samples_read
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -40,7 +40,9 @@ def takes_scenario(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def load(scenario: str, settings: tuple[str, ...]) -> Scenario:
     loaded = load_scenario(scenario)
-    return loaded.with_values(dict(map(parse_setting, settings))) if settings else loaded
+    if not settings:
+        return loaded
+    return loaded.with_values(with_samples_read(dict(map(parse_setting, settings)), Path()))
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")

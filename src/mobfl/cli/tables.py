@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mobfl.mobility.crossings import Crossings
     from mobfl.policies.adaptive.following import Following
     from mobfl.rounds.simulation import Simulation
+    from mobfl.runs.by_class import ClassShare
     from mobfl.runs.history import History
 
 # What planning depends on, in the order of the symbol table.
@@ -42,6 +43,9 @@ _NOISE = "training.noise_uploads"
 def print_plan(console: Console, scenario: Scenario, title: str, plan: Plan) -> None:
     console.print(f"[bold]Scenario[/bold] {escape(title)}")
     console.print(_scenario_table(scenario))
+    if scenario.fleet:
+        console.print("\n[bold]Fleet[/bold]")
+        console.print(_fleet_table(scenario))
     if plan.reason is not None:
         console.print(f"\n[bold]No plan is possible[/bold]: {plan.reason}.", soft_wrap=True)
         return
@@ -56,11 +60,44 @@ def print_plan(console: Console, scenario: Scenario, title: str, plan: Plan) -> 
 def _scenario_table(scenario: Scenario) -> Table:
     table = Table(box=None, show_header=False)
     given = {f"{name}.{key}" for name, keys in scenario.given().items() for key in keys}
-    for key in [*_PLANNED_WITH, _NOISE] if scenario.training.noise_uploads else _PLANNED_WITH:
+    for key in (*_PLANNED_WITH, *_more_planned_with(scenario)):
         _, unit, meaning = SYMBOLS[key]
-        derived = scenario.link.model_bytes is not None and key in ("link.download_s", "link.upload_s")
-        origin = "" if key in given else "from model_bytes" if derived else "default"
-        table.add_row(key, f"{scenario.value(key):g} {unit}", meaning, f"[dim]{origin}[/dim]")
+        value = scenario.value(key)
+        told = value if isinstance(value, str) else f"{value:g} {unit}"
+        origin = "" if key in given else _derived_from(scenario, key) or "default"
+        table.add_row(key, told, meaning, f"[dim]{origin}[/dim]")
+    return table
+
+
+def _more_planned_with(scenario: Scenario) -> list[str]:
+    """What matters only on some roads."""
+    compute = scenario.compute
+    wanted = {
+        "compute.law": compute.law != "exponential",
+        "compute.extra_sd_s": compute.extra_sd_s is not None,
+        _NOISE: scenario.training.noise_uploads > 0,
+    }
+    return [key for key, there in wanted.items() if there]
+
+
+def _derived_from(scenario: Scenario, key: str) -> str | None:
+    if scenario.link.model_bytes is not None and key in ("link.download_s", "link.upload_s"):
+        return "from model_bytes"
+    measured = scenario.compute.step_samples
+    if measured is not None and key in ("compute.min_step_s", "compute.extra_step_s"):
+        return f"from {len(measured)} step_samples"
+    return None
+
+
+def _fleet_table(scenario: Scenario) -> Table:
+    table = Table(box=None)
+    for column in ("class", "share", "least step", "random time on top", "law", "samples"):
+        table.add_column(column, justify="left" if column in ("class", "law") else "right")
+    for each in scenario.classes:
+        compute, samples = each.compute, each.training.samples_per_vehicle
+        held = f"{samples[0]} to {samples[1]}" if isinstance(samples, tuple) else f"{samples}"
+        times = f"{compute.min_step_s:g} s", f"{compute.extra_step_s:g} s"
+        table.add_row(escape(each.name), f"{each.share:g}", *times, compute.law, held)
     return table
 
 
@@ -80,6 +117,10 @@ def _plan_table(plan: Plan, noise_uploads: float = 0.0) -> Table:
     table.add_row("round_s", f"[bold]{t:.4f}[/bold] s", "T, the length of a round")
     meaning = "g_ν, local steps per second times M/(M + ν)" if noise_uploads else "g, valid local steps per second"
     table.add_row("objective", f"{g:.5g} /s", meaning)
+    if plan.objective_error is not None:
+        table.add_row(
+            "objective_error", f"{plan.objective_error:.1e}", "share of g by which a better plan may be better"
+        )
     table.add_row("expected_uploads", f"{plan.expected_uploads:.4g}", "uploads per round")
     table.add_row("valid_round_prob", f"{plan.valid_round_prob:.4g}", "chance of a round with an upload")
     return table
@@ -136,8 +177,35 @@ def print_simulation(console: Console, result: "Simulation") -> None:
     ):
         table.add_row(name, f"{measured.value:.4f}", f"{measured.low:.4f} to {measured.high:.4f}", promised)
     console.print(table)
+    if result.classes:
+        console.print("\n[bold]By class[/bold]")
+        console.print(_class_table(result))
     if result.warning is not None:
         console.print(f"\n[bold]Warning[/bold]: {result.warning}", soft_wrap=True)
+
+
+def _class_table(result: "Simulation") -> Table:
+    table = Table(box=None)
+    for column in ("class", "visits", "heard", "promised", "uploads per visit", "promised"):
+        table.add_column(column, justify="left" if column == "class" else "right")
+    for each in result.classes:
+        promised = each.expected_heard, each.expected_uploads_per_visit
+        heard, uploads = ("–" if value is None else f"{value:.4f}" for value in promised)
+        table.add_row(
+            escape(each.name), f"{each.visits}", f"{each.heard:.4f}", heard, f"{each.uploads_per_visit:.4f}", uploads
+        )
+    return table
+
+
+def print_class_shares(console: Console, shares: "Sequence[ClassShare]") -> None:
+    console.print("[bold]By class[/bold]")
+    table = Table(box=None)
+    for column in ("class", "visits", "heard", "uploads", "uploads per visit", "local steps"):
+        table.add_column(column, justify="left" if column == "class" else "right")
+    for each in shares:
+        numbers = f"{each.visits}", f"{each.heard:.1%}", f"{each.uploads}", f"{each.uploads_per_visit:.3f}"
+        table.add_row(escape(each.name), *numbers, f"{each.local_steps}")
+    console.print(table)
 
 
 def print_following(console: Console, result: "Following") -> None:

@@ -182,14 +182,20 @@ def _draw(asked: _Asked, task: Any, history: "History") -> None:
 
 
 def _report(asked: _Asked, goals: Goals, job: "Job", history: "History") -> None:
-    from mobfl.cli.tables import print_training
+    from mobfl.cli.tables import print_class_shares, print_training
+    from mobfl.runs.by_class import shares_by_class
     from mobfl.runs.folder import read_run
 
+    shares = shares_by_class(job) if len(job.scenario.classes) > 1 else []
     if not asked.as_json:
         print_training(console(), history, job.task.baselines, goals, asked.out)
+        if shares:
+            print_class_shares(console(), shares)
         return
     times = {f"{name}={value:g}": history.time_to(name, value) for name, value in goals}
-    click.echo(json.dumps({**read_run(asked.out)["results"], "time_to_s": times}, indent=2))
+    told = {**read_run(asked.out)["results"], "time_to_s": times}
+    by_class = {"classes": [each.to_dict() for each in shares]} if shares else {}
+    click.echo(json.dumps(told | by_class, indent=2))
 
 
 @contextmanager

@@ -22,7 +22,11 @@ _EXPORTS = (".csv", ".parquet")
 
 
 class Results:
-    """The runs as tables. What a query may do ends at these: it reads and writes no files."""
+    """The runs as two tables for SQL, `runs` and `rounds`. A query reads these alone, and writes no files.
+
+    Args:
+        runs: As `find_runs` gives them; at least one.
+    """
 
     def __init__(self, runs: Sequence[Run]) -> None:
         if not runs:
@@ -38,6 +42,11 @@ class Results:
         self._database.execute("SET lock_configuration = true")
 
     def query(self, sql: str) -> pa.Table:
+        """The answer to a query in DuckDB's SQL.
+
+        Args:
+            sql: A SELECT over `runs` and `rounds`.
+        """
         try:
             answer = self._database.sql(sql)
             if answer is None:
@@ -47,11 +56,21 @@ class Results:
             raise InputError(f"the query must be SQL over runs and rounds, got {_first_line(error)}") from None
 
     def select(self, where: str | None = None, sort: str | None = None) -> pa.Table:
-        """The runs for which a condition holds."""
+        """The runs for which a condition holds, a row each.
+
+        Args:
+            where: In SQL, such as `seed = 1 AND training.loss_scale = 'paper'`; by default all.
+            sort: Columns in SQL, such as `min_loss DESC`; by default the run's name.
+        """
         return self.query(f"SELECT * FROM runs {_condition(where)} ORDER BY {sort or 'run'}")
 
     def compare(self, metric: str, where: str | None = None) -> pa.Table:
-        """A row per plan and setting: the metric's mean, least and most over the seeds of finished runs."""
+        """A row per plan and setting: the metric's mean, least and most over the seeds of finished runs.
+
+        Args:
+            metric: A column of `runs`, such as `min_loss`.
+            where: Which runs, as in `select`.
+        """
         same = ("task", "plan", "policy", *PARTS, "local_steps", "round_s", "objective", "data", "trace", *TABLES)
         return self.query(
             f"""SELECT {", ".join(f"any_value({name}) AS {name}" for name in same)}, count(DISTINCT seed) AS seeds,
@@ -60,7 +79,12 @@ class Results:
         )
 
     def times_to(self, column: str, target: float) -> dict[str, float | None]:
-        """By run: virtual seconds until its loss or KPI was as good as the target; None if it never was."""
+        """By run: virtual seconds until its loss or KPI was as good as the target; None if it never was.
+
+        Args:
+            column: `loss` or a KPI's name.
+            target: At most this loss; at least this KPI, or at most, where less is better.
+        """
         if column != "loss" and column not in self.kpis:
             raise InputError(f"the target must name one of {', '.join(['loss', *self.kpis])}, got {column!r}")
         known = {run.name: run.history for run in self.runs if column == "loss" or column in run.history.columns}

@@ -84,12 +84,13 @@ class Run:
             "wall_s": read_timing(self.folder).get("wall_s"),
             "identity": self.identity,
             **{table: _plain(description["scenario"][table]) for table in TABLES},
+            "classes": max(1, len(description["scenario"].get("fleet", ()))),
         }
 
 
 def _plain(table: Mapping[str, Any]) -> dict[str, Any]:
-    """With a range as its least and most number, for a column has one type."""
-    plain = dict(table)
+    """With a range as its least and most number, for a column has one type; without measured samples."""
+    plain = {key: value for key, value in table.items() if key != "step_samples"}
     if "samples_per_vehicle" in plain:
         given = plain.pop("samples_per_vehicle")
         ends = given if isinstance(given, list | tuple) else (given, given)
@@ -98,7 +99,11 @@ def _plain(table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def find_runs(folder: str | Path) -> tuple[list[Run], list[str]]:
-    """The runs anywhere below a folder, by name, and a sentence for each that cannot be read."""
+    """The runs anywhere below a folder, by name, and a sentence for each that cannot be read.
+
+    Args:
+        folder: A run's own, a sweep's, or one above many.
+    """
     folder = Path(folder)
     if not folder.is_dir():
         raise InputError(f"results must be in a folder, got {str(folder)!r}")

@@ -197,5 +197,8 @@ def sources(studies: Sequence[Study]) -> list[Mapping[str, object]]:
 def differing(study: Study) -> list[str]:
     """The scenario's keys in which the runs of a study differ."""
     settings = [each.run.scenario.to_dict() for each in study.runs]
-    keys = dict.fromkeys((table, key) for each in settings for table, values in each.items() for key in values)
-    return [f"{t}.{k}" for t, k in keys if len({repr(each.get(t, {}).get(k)) for each in settings}) > 1]
+    tables = [{name: values for name, values in each.items() if name != "fleet"} for each in settings]
+    keys = dict.fromkeys((table, key) for each in tables for table, values in each.items() for key in values)
+    fleets = len({repr(each.get("fleet")) for each in settings}) > 1
+    found = [f"{t}.{k}" for t, k in keys if len({repr(each.get(t, {}).get(k)) for each in tables}) > 1]
+    return [*found, *(["fleet"] if fleets else [])]

@@ -142,9 +142,16 @@ def run_sweep(
     checkpoint_s: float = CHECKPOINT_S,
     watch: Callable[[Mapping[str, State]], None] = lambda _: None,
 ) -> dict[str, State]:
-    """Trains what is not done yet, and says how each run ended; `watch` is told twice a second how far they are.
+    """Trains what is not done yet, and says how each run ended.
 
-    `runs` are the sweep's, if they have names already.
+    Args:
+        sweep: As `load_sweep` gives it.
+        out: The sweep's folder. What is finished in it is not repeated, what was begun goes on.
+        runs: The sweep's, if they have names already.
+        workers: Processes that train at once.
+        ray: The address of a Ray cluster to train on; None trains here.
+        checkpoint_s: Seconds of wall-clock time between a run's checkpoints.
+        watch: Is told twice a second how far each run is.
     """
     out, runs = Path(out), name_runs(sweep) if runs is None else runs
     if workers < 1 and not (ray is not None and workers == ALL):

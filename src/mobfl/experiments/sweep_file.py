@@ -100,7 +100,10 @@ def packaged_sweeps() -> dict[str, Traversable]:
 def load_sweep(source: str | Path, data: Path | None = None, generated: bool = False) -> Sweep:
     """The sweep in a TOML file, or the packaged one of that name.
 
-    Data sets that are not there are looked for below `data`; with `generated`, generated data take their place.
+    Args:
+        source: A file, or a packaged sweep's name.
+        data: The folder in which data sets are looked for that are not where the file says.
+        generated: Take generated data instead of all data sets.
     """
     packaged = packaged_sweeps()
     file = packaged.get(str(source)) or Path(source)

@@ -16,7 +16,15 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Kpi:
-    """A score of a model beside its loss: its column's name, and how a person reads it."""
+    """A score of a model beside its loss.
+
+    Args:
+        name: Its column in tables: a word of letters, digits and _.
+        label: How a person reads it; by default the name.
+        unit: Of its values, if they have one.
+        more_is_better: False for an error.
+        leads: Whether figures and tables show it where there is room for one.
+    """
 
     name: str
     label: str = ""
@@ -44,7 +52,14 @@ def leading(kpis: Sequence[Kpi]) -> Kpi:
 
 @dataclass(frozen=True)
 class Pool:
-    """The training samples as a split sees them: how many, and where known labels, places along the road and groups."""
+    """The training samples as a split sees them. What is given must have a value for every sample.
+
+    Args:
+        labels: Classes, for the split `dirichlet`.
+        places: Metres along the road, for the split `place`.
+        groups: By a name of your own, which is then a split: the group that each sample belongs to.
+        size: How many samples there are, where nothing else tells it.
+    """
 
     labels: Integers | None = None
     places: NDArray[np.float64] | None = None
@@ -75,6 +90,12 @@ class SgdTerms:
     """A local step: w ← w − η·v with v ← momentum·v + ∇loss + proximal·(w − w₀) + correction.
 
     w₀ is the model that was downloaded.
+
+    Args:
+        learning_rate: η.
+        momentum: From 0 to below 1.
+        proximal: μ, the pull towards w₀.
+        correction: A constant for every parameter.
     """
 
     learning_rate: float
@@ -85,7 +106,17 @@ class SgdTerms:
 
 @dataclass(frozen=True)
 class TaskRequest:
-    """What a task is built from. A foreign task gets the same, and takes of it what it needs."""
+    """What a task is built from. A task of your own gets the same, and takes of it what it needs.
+
+    Args:
+        options: The task's own, as `--option` gives them.
+        data: Where real data are; None asks for generated ones.
+        loss_scale: `training.loss_scale`, "sample" or "paper".
+        backend: What computes, "auto", "fused" or "torch".
+        device: Where it computes, "cpu" or "cuda".
+        workers: Processes that may prepare data.
+        progress: Is told how many samples are ready.
+    """
 
     options: Mapping[str, Any] = field(default_factory=dict)  # of its own
     data: Path | None = None  # real data; None: generated ones
@@ -97,7 +128,15 @@ class TaskRequest:
 
 
 class Task(Protocol):
-    """Model, data, loss and KPIs. Its methods may be called from several threads at once."""
+    """Model, data, loss and KPIs. Its methods may be called from several threads at once.
+
+    Attributes:
+        name: As run.json and tables have it.
+        pool: The training samples as a split sees them.
+        kpis: What `evaluate` scores beside the loss.
+        baselines: What trivial answers score, by their names.
+        record: What a run must remember of it: data, options, backend.
+    """
 
     name: str
     pool: Pool
@@ -105,7 +144,8 @@ class Task(Protocol):
     baselines: Mapping[str, Mapping[str, float]]  # what trivial answers score, by their names
     record: Mapping[str, Any]  # what a run must remember of it: data, options, backend
 
-    def initial_weights(self, seed: int) -> Weights: ...
+    def initial_weights(self, seed: int) -> Weights:
+        """The model before the first round: named arrays of float32, the same for the same seed."""
 
     def local_steps(self, model: Weights, batches: Integers, terms: SgdTerms) -> Weights:
         """The model after one step per row of `batches`, which names training samples."""

@@ -8,10 +8,14 @@ from mobfl.learning.weights import Weights, all_finite, unlike
 
 @dataclass(frozen=True)
 class Upload:
-    """A vehicle's model after its local steps, and D_m, the number of samples it holds.
+    """A vehicle's model after its local steps. The server adds what it knows itself: base, staleness and steps.
 
-    The server knows the rest: the model that the vehicle started from, how many server steps ago that was, and how many
-    local steps were taken.
+    Args:
+        weights: The vehicle's model.
+        samples: D_m, how many samples it holds.
+        base: The model that it started from.
+        staleness: How many server steps ago that was.
+        local_steps: How many it took.
     """
 
     weights: Weights

@@ -18,7 +18,13 @@ _VISIT = np.uint64(0xD1B54A32D192ED03)  # odd, so that visits of one vehicle nev
 
 @dataclass(frozen=True)
 class Crossings:
-    """One row per presence on the section, in the order of entering; a vehicle that returns has two rows."""
+    """One row per presence on the section, in the order of entering; a vehicle that returns has two rows.
+
+    Args:
+        vehicle: Numbers or text, as the source has them.
+        enter_s: When each enters, in seconds on any clock.
+        leave_s: When each leaves, on the same clock.
+    """
 
     vehicle: NDArray[Any]  # numbers or text, as the source has them
     enter_s: Array
@@ -44,7 +50,7 @@ class Crossings:
 
     @classmethod
     def sorted(cls, vehicle: Any, enter_s: Any, leave_s: Any) -> "Crossings":
-        """From rows in any order."""
+        """From rows in any order, as lists or arrays."""
         enter, leave = np.asarray(enter_s, float), np.asarray(leave_s, float)
         order = np.argsort(enter, kind="stable")
         return cls(np.asarray(vehicle)[order], enter[order], leave[order])
@@ -54,6 +60,7 @@ class Crossings:
 
     @property
     def dwell_s(self) -> Array:
+        """How long each is on the section."""
         return self.leave_s - self.enter_s
 
     @property

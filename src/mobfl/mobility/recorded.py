@@ -32,7 +32,12 @@ Row = tuple[int, dict[str, str]]  # a line's number and its values by column
 
 
 def read_crossings(file: Path, section: Section | None = None) -> Crossings:
-    """The crossings in a file of any known kind; positions (floating-car data, NGSIM, highD) need a section."""
+    """The crossings in a file of any known kind.
+
+    Args:
+        file: `.csv`, `.parquet` or `.xml`, also `.gz`: crossings, SUMO's trips or floating-car data, NGSIM or highD.
+        section: Which part of the road counts; only for files that hold positions, which need one.
+    """
     try:
         kind = "".join(suffix for suffix in file.suffixes if suffix != ".gz").lower()
         if kind.endswith(".xml"):

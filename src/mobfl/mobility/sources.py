@@ -25,7 +25,12 @@ class TrafficSource(Protocol):
     """Any traffic becomes crossings; it knows nothing of learning."""
 
     def crossings(self, scenario: Scenario, seed: int) -> Crossings:
-        """Who crosses the section when, for at least as long as the scenario's training lasts."""
+        """Who crosses the section when, for at least as long as the scenario's training lasts.
+
+        Args:
+            scenario: The road; a source takes of it what it needs.
+            seed: Of its draws; the same seed gives the same crossings.
+        """
 
 
 def crossings_of(name: str, scenario: Scenario, seed: int) -> Crossings:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from mobfl import theory
 from mobfl.errors import InputError
 from mobfl.planning.exact import STEPS_AT_ONCE, best_of, best_rounds, branch_and_bound
+from mobfl.planning.guarded import best_guarded_plan, best_guarded_round
 from mobfl.planning.plans import Plan, Plans, PoissonPlan, TracePlan, no_plan, no_plan_on_trace
 from mobfl.planning.roads import conditions_from
 from mobfl.scenario import Scenario
@@ -34,6 +35,9 @@ def plan(scenario: Scenario, crossings: "Crossings | None") -> Plan: ...
 def plan(scenario: theory.AnyRoad, crossings: "Crossings | None" = None) -> Plan:
     """The H and T that maximise g on this road; equal values of g go to the smaller H.
 
+    Exact where steps jitter exponentially or not at all; for other laws the plan's `objective_error` says how much
+    more there might be.
+
     With `training.noise_uploads` above 0, g counts how many uploads a round averages (`theory.round_worth`).
     With recorded crossings, a `TracePlan` from their own law instead of the scenario's road and traffic.
     """
@@ -42,6 +46,8 @@ def plan(scenario: theory.AnyRoad, crossings: "Crossings | None" = None) -> Plan
             raise TypeError("planning from crossings needs a Scenario, for the share of vehicles that takes part")
         return _plan_trace(scenario, crossings)
     road = Conditions.of(scenario)
+    if not road.delays.exact:
+        return best_guarded_plan(road)
     most = int(theory.max_local_steps(road))
     if most <= STEPS_AT_ONCE:
         return best_of(road, np.arange(1, most + 1))
@@ -88,7 +94,7 @@ def plan_many(table: Any) -> Plans:
 
 def _alike(roads: Conditions) -> Iterator[Counts]:
     """The rows in portions of one kind: `Conditions` must agree on these three."""
-    kinds = 4 * roads.averages + 2 * roads.spreads + roads.jitters
+    kinds = 4 * roads.averages + 2 * roads.spreads + roads.delays.only_class.jitters
     for kind in np.unique(kinds):
         rows = np.flatnonzero(kinds == kind)
         yield from np.array_split(rows, -(-len(rows) // _ROADS_AT_ONCE))
@@ -99,7 +105,9 @@ def best_round_s(scenario: theory.AnyRoad, local_steps: ArrayLike) -> Array:
     road, h = Conditions.of(scenario), np.asarray(local_steps)
     if not np.all(theory.fits(road, h)):
         raise InputError(f"local_steps must fit the road, got {h[~theory.fits(road, h)].flat[0]}")
-    return best_rounds(road, h)[0]
+    if road.delays.exact:
+        return best_rounds(road, h)[0]
+    return np.vectorize(lambda each: best_guarded_round(road, int(each)).round_s, otypes=[float])(h)
 
 
 def algorithm_1(scenario: theory.AnyRoad, gamma: float = 1e-6) -> Plan:
@@ -110,6 +118,8 @@ def algorithm_1(scenario: theory.AnyRoad, gamma: float = 1e-6) -> Plan:
     """
     road = Conditions.of(scenario)
     refuse_noise(road, "Algorithm 1")
+    if len(road.delays.classes) > 1 or not road.delays.exact:
+        raise InputError("Algorithm 1 needs one class of vehicles and the paper's law: g(H, ·) may have several tops")
     most = int(theory.max_local_steps(road))
     if not gamma > 0 or most > _MOST_STEPS_BY_ALGORITHM_1:
         raise InputError(f"gamma must be > 0 and H_max <= {_MOST_STEPS_BY_ALGORITHM_1:g}, got {gamma:g} and {most}")

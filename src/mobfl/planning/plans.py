@@ -25,6 +25,7 @@ class Plan:
     expected_uploads: float | None = None
     valid_round_prob: float | None = None
     reason: str | None = None
+    objective_error: float | None = None  # by which share of g a better plan might be better; None: by none
 
     @classmethod
     def at(cls, scenario: theory.AnyRoad, local_steps: int, round_s: float) -> "Plan":
@@ -40,7 +41,10 @@ class Plan:
         return self.local_steps, self.round_s, self.objective
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        told = asdict(self)
+        if self.objective_error is None:
+            del told["objective_error"]
+        return told
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,7 @@ class Plans:
 def no_plan(road: Conditions) -> Plan:
     """Why nothing fits on this road, and what would help."""
     longest_s, least_s = float(road.dwell.longest), float(theory.min_delay_s(road, 1))
-    beyond = "beyond" if road.jitters else "to at least"
+    beyond = "to at least" if road.delays.quickest_may_be_least else "beyond"
     metres = _brief(_up(least_s / longest_s * road.length_m))
     who = "the slowest vehicles" if road.spreads else "the vehicles"
     return Plan("infeasible", reason=_too_short(road, who, longest_s, f"lengthen the section {beyond} {metres} m"))
@@ -85,7 +89,7 @@ def no_plan_on_trace(road: Conditions, longest_s: float) -> "TracePlan":
 
 
 def _too_short(road: Conditions, who: str, longest_s: float, remedy: str) -> str:
-    below = "below" if road.jitters else "to at most"
+    below = "to at most" if road.delays.quickest_may_be_least else "below"
     return (
         f"{who} leave after {_brief(longest_s)} s but one step with both transfers takes"
         f" {_brief(float(theory.min_delay_s(road, 1)))} s: {remedy},"

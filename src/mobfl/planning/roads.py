@@ -9,10 +9,12 @@ from numpy.typing import NDArray
 from mobfl.errors import InputError
 from mobfl.scenario import FIELDS, LINK_BYTES, MOST_STEPS, Scenario, most_steps, transfer_s
 from mobfl.scenario.wording import unknown_key
-from mobfl.theory import Conditions
+from mobfl.theory import Conditions, Delays
 
 _PLANNED_WITH = ("road.length_m", "traffic.speed_mps", "traffic.speed_sd_mps", "compute.min_step_s")
 _WHOLE = {"link.model_bytes", *(key for key, field in FIELDS.items() if field.annotation is int)}
+# What would make a road another than the paper's: plan these one by one.
+_ONE_LAW = {"compute.law", "compute.step_samples", "compute.extra_sd_s", "fleet"}
 
 
 def conditions_from(table: Any) -> Conditions:
@@ -22,9 +24,11 @@ def conditions_from(table: Any) -> Conditions:
     paper's value. The rules are those of `Scenario`: the first row that breaks one is reported.
     """
     columns = _columns(table)
-    unknown = [unknown_key(key, FIELDS) for key in columns if key not in FIELDS]
+    unknown = [unknown_key(key, FIELDS) for key in columns if key not in FIELDS and key != "fleet"]
     if unknown:
         raise InputError(unknown)
+    for key in _ONE_LAW.intersection(columns):
+        raise InputError(f"a table of roads must have one class of vehicles and the paper's law, got a column {key}")
     rows = _row_count(columns)
     first = _scenario(columns, 0) if rows else Scenario()
     for row in _rows_to_check(columns, rows):
@@ -35,17 +39,15 @@ def conditions_from(table: Any) -> Conditions:
 
     if "link.model_bytes" in columns:
         model_bytes, downlink_bps, uplink_bps = (column(f"link.{key}") for key in LINK_BYTES)
-        transfers = transfer_s(model_bytes, downlink_bps) + transfer_s(model_bytes, uplink_bps)
+        transfers = transfer_s(model_bytes, downlink_bps), transfer_s(model_bytes, uplink_bps)
     else:
-        transfers = column("link.download_s") + column("link.upload_s")
+        transfers = column("link.download_s"), column("link.upload_s")
     return Conditions(
         column("traffic.arrivals_per_s") * column("traffic.participation"),
         column("road.length_m"),
         column("traffic.speed_mps"),
         column("traffic.speed_sd_mps"),
-        transfers,
-        column("compute.min_step_s"),
-        column("compute.extra_step_s"),
+        Delays.paper(*transfers, column("compute.min_step_s"), column("compute.extra_step_s")),
         column("training.noise_uploads"),
     )
 

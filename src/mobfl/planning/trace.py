@@ -16,8 +16,9 @@ from mobfl import theory
 from mobfl.errors import InputError
 from mobfl.mobility.crossings import Crossings
 from mobfl.planning.plans import Plan
-from mobfl.planning.search import best_steps
-from mobfl.theory import Conditions
+from mobfl.planning.search import Tried, best_steps
+from mobfl.theory import Conditions, Delays
+from mobfl.theory.delays import LOGNORMAL, MEASURED, StepLaws
 
 Array = NDArray[np.float64]
 
@@ -44,8 +45,7 @@ class Trace:
         """What this H and T give on the recorded road, averaged over when the rounds begin."""
         empty, uploads = _empty_and_uploads(
             self._starts(round_s), round_s, self.crossings.enter_s, self.crossings.leave_s,
-            float(theory.min_delay_s(road, local_steps)), float(road.extra_step_s * local_steps) * bool(road.jitters),
-            self.participation,
+            _total_delay(road.delays, local_steps), self.participation,
         )  # fmt: skip
         valid = 1.0 - empty
         return Plan("ok", local_steps, round_s, local_steps / round_s * valid, uploads, valid)
@@ -70,11 +70,14 @@ def best_on_trace(trace: Trace, road: Conditions, known: Plan | None) -> Plan | 
     most = _most_steps(trace, road)
     if most < 1:
         return None
-    floor = _g(known) / 3 if known else 0.0
-    best = best_steps(
-        lambda h: best_round_on_trace(trace, road, h, floor), _g, most, known=known, floor=floor, gap=_GAP
-    )
-    return best if _g(best) > 0 else None
+    floor, plans = _g(known) / 3 if known else 0.0, dict[int | None, Plan | None]({None: known})
+
+    def attempt(h: int) -> Tried:
+        plans[h] = tried = best_round_on_trace(trace, road, h, floor)
+        return Tried(_g(tried), max(_g(tried), floor))
+
+    best = best_steps(attempt, most, _g(known) if known else None, _GAP)
+    return plans[best.local_steps] if best.found > 0 else None
 
 
 def _g(plan: Plan) -> float:
@@ -84,8 +87,9 @@ def _g(plan: Plan) -> float:
 def _most_steps(trace: Trace, road: Conditions) -> int:
     """The most local steps for which some stay and some round are long enough."""
     longest_s = min(float(trace.crossings.dwell_s.max()), trace.longest_round_s)
-    most = (longest_s - road.transfer_s) / road.min_step_s
-    return max(0, int(np.ceil(most)) - 1 if road.jitters else int(most))
+    delays = road.delays
+    most = (longest_s - delays.transfer_s) / delays.min_step_s
+    return max(0, int(most) if delays.quickest_may_be_least else int(np.ceil(most)) - 1)
 
 
 def best_round_on_trace(trace: Trace, road: Conditions, local_steps: int, floor: float = 0.0) -> Plan:
@@ -98,6 +102,8 @@ def best_round_on_trace(trace: Trace, road: Conditions, local_steps: int, floor:
     least_s = float(theory.min_delay_s(road, local_steps))
     longest_s = min(trace.longest_round_s, max(local_steps / floor, 1.1 * least_s) if floor else np.inf)
     grid = np.append(least_s, least_s + np.geomspace(1e-3, 1.0, _GRID) * (longest_s - least_s))
+    others_s = np.array(road.delays.least_by_class_s(local_steps))  # where g may leap or bend
+    grid = np.union1d(grid, others_s[others_s < longest_s])
     plans = [trace.promise(road, local_steps, float(t)) for t in grid]
     top = int(np.argmax([_g(plan) for plan in plans]))
     bounds = (grid[max(top - 1, 0)], grid[min(top + 1, len(grid) - 1)])
@@ -108,8 +114,35 @@ def best_round_on_trace(trace: Trace, road: Conditions, local_steps: int, floor:
     return max(plans[top], trace.promise(road, local_steps, float(found.x)), key=_g)
 
 
+def _total_delay(delays: Delays, local_steps: int) -> StepLaws:
+    """S of H steps: with the transfers, and without jitter that cannot be told from none, which would overflow."""
+    laws = delays.laws(local_steps)
+    jitter_s = np.where([bool(each.jitters) for each in delays.classes], laws.extra_s, 0.0)
+    return laws._replace(least_s=laws.least_s + delays.transfer_s, extra_s=jitter_s)
+
+
 @njit(cache=True)
-def _empty_and_uploads(starts, t, enter, leave, least_s, scale_s, share):
+def _done_within(laws, window):
+    """P{S ≤ window} of a vehicle at random."""
+    chance = 0.0
+    for c in range(len(laws.law)):
+        extra = window - laws.least_s[c]
+        if extra < 0.0 or (extra == 0.0 and laws.law[c] != MEASURED and laws.extra_s[c] > 0.0):
+            continue
+        if laws.law[c] == LOGNORMAL:
+            z = (math.log(extra) - laws.mu[c]) / laws.sigma[c]
+            done = 0.5 * math.erfc(-z / math.sqrt(2.0))
+        elif laws.law[c] == MEASURED:
+            samples = laws.samples_s[laws.first[c] : laws.first[c + 1]]
+            done = np.searchsorted(samples, extra, side="right") / len(samples)
+        else:
+            done = 1.0 if laws.extra_s[c] == 0.0 else -math.expm1(-extra / laws.extra_s[c])
+        chance += laws.share[c] * done
+    return chance
+
+
+@njit(cache=True)
+def _empty_and_uploads(starts, t, enter, leave, laws, share):
     """The chance of no upload and the mean number of uploads, averaged over rounds that begin at `starts`."""
     empty = uploads = 0.0
     active = np.empty(len(enter), np.int64)  # who may still be there; those gone are dropped on the way
@@ -126,9 +159,8 @@ def _empty_and_uploads(starts, t, enter, leave, least_s, scale_s, share):
             i = active[j]
             active[stay] = i
             stay += leave[i] > start
-            spare = min(leave[i], end) - max(enter[i], start) - least_s
-            if spare > 0.0 or (spare == 0.0 and scale_s == 0.0):
-                success = share * (1.0 if scale_s == 0.0 else -math.expm1(-spare / scale_s))
+            success = share * _done_within(laws, min(leave[i], end) - max(enter[i], start))
+            if success > 0.0:
                 uploads += success
                 log_empty += math.log1p(-success) if success < 1.0 else -np.inf
         count = stay

@@ -244,7 +244,9 @@ def _proxy_over_time(studies: Sequence[Study], drawing: _Drawing) -> list[_Secti
 def _settings(studies: Sequence[Study], command: str) -> _Section:
     section, first = _Section("settings", "Settings, data and versions"), studies[0].runs[0].run.description
     section.text(f"Made by: {command}")
-    rows = [(key, *(str(study.scenario.value(key)) for study in studies)) for key in FIELDS]
+    rows = [(key, *(_brief(study.scenario.value(key)) for study in studies)) for key in FIELDS]
+    if any(study.scenario.fleet for study in studies):
+        rows.append(("fleet", *(_fleet_in_words(study.scenario) for study in studies)))
     section.table("settings", ("key", *(study.title for study in studies)), rows)
     section.heading("Data")
     for source in sources(studies):
@@ -256,6 +258,19 @@ def _settings(studies: Sequence[Study], command: str) -> _Section:
 
 def _said(kpi: Kpi) -> str:
     return kpi.label or kpi.name
+
+
+def _brief(value: object) -> str:
+    """Measured samples are too many to be listed."""
+    return f"{len(value)} values" if isinstance(value, tuple) and len(value) > 2 else str(value)
+
+
+def _fleet_in_words(scenario: Scenario) -> str:
+    steps = ((each, each.compute) for each in scenario.classes)
+    return "; ".join(
+        f"{each.name}: {each.share:g}, {step.law}, {step.min_step_s:g} + {step.extra_step_s:g} s"
+        for each, step in steps
+    )
 
 
 def _interval(estimate: Estimate, digits: int = 4) -> str:

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from mobfl.errors import InputError
 from mobfl.mobility.crossings import Crossings
-from mobfl.rng import exponential, stream, vehicle_keys
-from mobfl.scenario import Compute, Link
+from mobfl.rounds.draws import Draws, compute_s
+from mobfl.theory import Delays
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -73,7 +73,7 @@ class FixedPlan:
         return Order(self.local_steps, self.round_s, FOREVER)
 
 
-_ROW_COLUMNS = ("round", "vehicle", "key", "attempt", "begin_s", "compute_s", "end_s", "outcome")
+_ROW_COLUMNS = ("round", "vehicle", "key", "attempt", "begin_s", "compute_s", "end_s", "outcome", "vehicle_class")
 
 
 @dataclass(frozen=True)
@@ -93,6 +93,7 @@ class VehicleRows:
     compute_s: Array
     end_s: Array
     outcome: NDArray[np.int8]
+    vehicle_class: Integers  # its place in the fleet
 
     def __len__(self) -> int:
         return len(self.round)
@@ -102,11 +103,14 @@ class VehicleRows:
         kept = slice(*np.searchsorted(self.round, [first, stop]))
         return VehicleRows(self.names, *(getattr(self, name)[kept] for name in _ROW_COLUMNS))
 
-    def to_dicts(self, link: Link) -> list[dict[str, Any]]:
-        """With the instant at which each stage begins, None where it was not reached, and how it ended when."""
-        train = self.begin_s + link.download_s
-        upload = train + self.compute_s
-        done = np.where(self.outcome == Outcome.UPLOADED, upload + link.upload_s, self.end_s)
+    def to_dicts(self, delays: Delays) -> list[dict[str, Any]]:
+        """With the instant at which each stage begins, None where it was not reached, and how it ended when.
+
+        The class is told where there is more than one.
+        """
+        train, upload, uploaded = delays.stages_s(self.begin_s, self.compute_s)
+        done = np.where(self.outcome == Outcome.UPLOADED, uploaded, self.end_s)
+        names = [each.name for each in delays.classes]
         return [
             {
                 "round": int(self.round[i]),
@@ -117,6 +121,7 @@ class VehicleRows:
                 "upload_s": float(upload[i]) if upload[i] <= done[i] else None,
                 "end_s": float(done[i]),
                 "outcome": Outcome(int(self.outcome[i])).name.lower(),
+                **({"class": names[self.vehicle_class[i]]} if len(names) > 1 else {}),
             }
             for i in range(len(self))
         ]
@@ -141,8 +146,7 @@ class Rounds:
 def simulate_rounds(
     traffic: Iterable[Crossings],
     policy: Policy,
-    link: Link,
-    compute: Compute,
+    delays: Delays,
     seed: int,
     *,
     start_s: float = 0.0,
@@ -153,15 +157,14 @@ def simulate_rounds(
 
     Memory does not grow with the duration.
     """
-    road = _Road(iter(traffic), stream(seed, "compute"), last_s=until_s)
+    road = _Road(iter(traffic), Draws(delays, seed), last_s=until_s)
     number, origin, done = 0, start_s, 0
     order = policy.next_order(None)
     seen = list[Rounds]()  # of the present order
     while True:
         h, t = order.local_steps, order.round_s
-        delays = (link.download_s + link.upload_s, compute.min_step_s * h, compute.extra_step_s * h)
         starts = np.float64(origin) + t * np.arange(done, done + min(order.rounds - done, _ROUNDS_AT_ONCE))
-        present, uploads, rows = road.run(starts, t, delays, number, keep_vehicles)
+        present, uploads, rows = road.run(starts, t, h, number, keep_vehicles)
         ran = len(present)
         if not ran:
             return
@@ -200,18 +203,19 @@ class _Vehicles:
     enter_s: Array
     leave_s: Array
     attempt: Integers
+    vehicle_class: Integers
 
     @classmethod
     def none(cls) -> "_Vehicles":
         whole, real = np.empty(0, np.int64), np.empty(0)
-        return cls(whole, np.empty(0, np.uint64), real, real, whole)
+        return cls(whole, np.empty(0, np.uint64), real, real, whole, whole)
 
     def __len__(self) -> int:
         return len(self.label)
 
     @property
     def arrays(self) -> tuple[Any, ...]:
-        return self.label, self.key, self.enter_s, self.leave_s, self.attempt
+        return self.label, self.key, self.enter_s, self.leave_s, self.attempt, self.vehicle_class
 
     def take(self, chosen: Any) -> "_Vehicles":
         return _Vehicles(*(array[chosen] for array in self.arrays))
@@ -225,7 +229,7 @@ class _Road:
     """The vehicles on the section, and those known to come in the order of entering."""
 
     traffic: Iterator[Crossings]
-    draws: np.uint64
+    draws: Draws
     there: _Vehicles = field(default_factory=_Vehicles.none)
     coming: _Vehicles = field(default_factory=_Vehicles.none)
     names: NDArray[Any] | None = None
@@ -234,7 +238,7 @@ class _Road:
     horizon_s: float = -np.inf  # until when all who enter are known
 
     def run(
-        self, starts: Array, t: float, delays: tuple[Any, ...], number: int, keep_vehicles: bool
+        self, starts: Array, t: float, local_steps: int, number: int, keep_vehicles: bool
     ) -> tuple[Integers, Integers, VehicleRows | None]:
         """As many of these rounds as the traffic allows: at least one, unless it has ended."""
         while starts[0] + t > self.horizon_s and self._look_ahead():
@@ -249,6 +253,7 @@ class _Road:
             vehicles = vehicles.take(vehicles.leave_s > starts[0])  # not those who left before the first round
         rows = _empty_rows(_most_pairs(vehicles, starts[0], starts[ready - 1] + t, t) if keep_vehicles else 0)
         counts = (present, uploads)
+        delays = float(self.draws.delays.transfer_s), self.draws.laws(local_steps)
         stay, pairs = _run_rounds(starts[:ready], t, delays, number, len(self.there), vehicles.arrays, counts, rows)
         self.there, self.coming = vehicles.take(stay), self.coming.take(slice(entering, None))
         kept = VehicleRows(self.names, *(row[:pairs] for row in rows)) if keep_vehicles else None
@@ -273,8 +278,9 @@ class _Road:
             self.names = label if self.names is None else np.concatenate([self.names, label])
             label = np.arange(self.seen, self.seen + len(block))
         self.seen += len(block)
-        keys, attempts = vehicle_keys(self.draws, block.keys), np.zeros(len(block), np.int64)
-        return _Vehicles(label.astype(np.int64, copy=False), keys, block.enter_s, block.leave_s, attempts)
+        keys, attempts = self.draws.keys(block.keys), np.zeros(len(block), np.int64)
+        labels, classes = label.astype(np.int64, copy=False), self.draws.classes(keys)
+        return _Vehicles(labels, keys, block.enter_s, block.leave_s, attempts, classes)
 
 
 def _most_pairs(vehicles: _Vehicles, start_s: float, end_s: float, t: float) -> int:
@@ -284,7 +290,7 @@ def _most_pairs(vehicles: _Vehicles, start_s: float, end_s: float, t: float) -> 
 
 
 def _empty_rows(pairs: int) -> tuple[Any, ...]:
-    kinds = (np.int64, np.int64, np.uint64, np.int64, np.float64, np.float64, np.float64, np.int8)
+    kinds = (np.int64, np.int64, np.uint64, np.int64, np.float64, np.float64, np.float64, np.int8, np.int64)
     return tuple(np.empty(pairs, kind) for kind in kinds)
 
 
@@ -294,10 +300,10 @@ def _run_rounds(starts, t, delays, number, there, vehicles, counts, rows):
 
     Returns who is still there after the last round, and how many rows were written.
     """
-    transfers_s, least_s, extra_s = delays
+    transfers_s, laws = delays
     present, uploads = counts
-    label, key, enter, leave, attempt = vehicles
-    row_round, row_vehicle, row_key, row_attempt, row_begin, row_compute, row_end, row_outcome = rows
+    label, key, enter, leave, attempt, place = vehicles
+    row_round, row_vehicle, row_key, row_attempt, row_begin, row_compute, row_end, row_outcome, row_place = rows
     keep_rows = len(row_round) > 0
     active = np.empty(len(enter), np.int64)
     active[:there] = np.arange(there)
@@ -316,7 +322,7 @@ def _run_rounds(starts, t, delays, number, there, vehicles, counts, rows):
             # Relative to the start, and exactly T for those who are there throughout.
             begin = max(enter[i], start)
             time_left, stay_left = t - max(enter[i] - start, 0.0), leave[i] - begin
-            compute = least_s + extra_s * exponential(key[i], attempt[i])
+            compute = compute_s(laws, place[i], key[i], attempt[i])
             uploaded = transfers_s + compute <= min(time_left, stay_left) + rounding
             successes += uploaded
             if keep_rows:
@@ -329,6 +335,7 @@ def _run_rounds(starts, t, delays, number, there, vehicles, counts, rows):
                 row_begin[row], row_compute[row] = begin, compute
                 row_end[row] = min(leave[i], end)
                 row_outcome[row] = 0 if uploaded else (1 if stay_left < time_left else 2)
+                row_place[row] = place[i]
                 row += 1
             attempt[i] += 1
             active[stay] = i

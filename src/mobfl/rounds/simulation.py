@@ -1,8 +1,8 @@
 """Rounds simulated, and held against what the theory promises."""
 
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,11 @@ from mobfl import theory
 from mobfl.errors import InputError
 from mobfl.mobility.crossings import Crossings
 from mobfl.mobility.observed import ObservedTraffic
+from mobfl.rounds.by_class import ClassCounts, ClassResult, promised
 from mobfl.rounds.estimates import BatchMeans, Estimate
 from mobfl.rounds.rules import FixedPlan, Rounds, simulate_rounds
 from mobfl.scenario import Scenario
-from mobfl.theory import Conditions
+from mobfl.theory import Conditions, Delays
 from mobfl.theory.distributions import Dwell, Empirical
 
 # The chance of an empty round must be off by this much, and by five standard errors, before we warn.
@@ -37,6 +38,7 @@ class Simulation:
     expected_uploads: float
     expected_empty_prob: float
     histogram: NDArray[np.int64]  # how many rounds had 0, 1, 2, … uploads
+    classes: tuple[ClassResult, ...] = ()  # where there is more than one
 
     @property
     def warning(self) -> str | None:
@@ -65,6 +67,7 @@ class Simulation:
             "expected_uploads": self.expected_uploads,
             "expected_empty_prob": self.expected_empty_prob,
             "warning": self.warning,
+            **({"classes": [each.to_dict() for each in self.classes]} if self.classes else {}),
         }
 
 
@@ -97,10 +100,11 @@ def simulate(
         if rounds < 1:
             raise InputError(f"the trace must last at least one round of {round_s:g} s, got {lasts_s:g} s")
         rate, dwell = chosen.arrivals_per_s, Empirical(chosen.dwell_s)
-    blocks = simulate_rounds(
-        seen.crossings, plan, scenario.link, scenario.compute, seed, start_s=seen.start_s, keep_vehicles=False
-    )
-    counted = _count(blocks, rounds, dwell, progress)
+    delays = Delays.of(scenario)
+    several = len(delays.classes) > 1
+    blocks = simulate_rounds(seen.crossings, plan, delays, seed, start_s=seen.start_s, keep_vehicles=several)
+    by_class = ClassCounts(len(delays.classes))
+    counted = _count(_by_class(blocks, rounds, by_class) if several else blocks, rounds, dwell, progress)
     expected = float(theory.uploads_identity(rate, dwell, theory.delay(scenario, local_steps), round_s))
     return Simulation(
         local_steps,
@@ -110,6 +114,29 @@ def simulate(
         expected,
         float(np.exp(-expected)),
         counted[1],
+        _class_results(scenario, local_steps, round_s, by_class, crossings is None) if several else (),
+    )
+
+
+def _by_class(blocks: Iterable[Rounds], rounds: int, counts: ClassCounts) -> Iterator[Rounds]:
+    """The blocks as they are, with their vehicles counted on the way."""
+    for block in blocks:
+        if block.vehicles is not None:
+            counts.add(block.vehicles.of_rounds(0, rounds))
+        yield block
+
+
+def _class_results(
+    scenario: Scenario, local_steps: int, round_s: float, counts: ClassCounts, poisson: bool
+) -> tuple[ClassResult, ...]:
+    road = Conditions.of(scenario)
+    found = counts.results([each.name for each in road.delays.classes])
+    if not poisson:
+        return tuple(found)
+    expected = promised(road, local_steps, round_s)
+    return tuple(
+        replace(each, expected_heard=heard, expected_uploads_per_visit=uploads)
+        for each, (heard, uploads) in zip(found, expected, strict=True)
     )
 
 

@@ -148,7 +148,11 @@ def _legible(file: Path) -> dict[str, Any]:
 
 
 def read_history(folder: str | Path) -> History:
-    """The rounds that were written so far."""
+    """The rounds that were written so far.
+
+    Args:
+        folder: A run's, finished or not.
+    """
     folder = Path(folder)
     run = read_run(folder)
     kpis = kpis_of(run)

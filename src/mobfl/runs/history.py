@@ -22,7 +22,13 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class History:
-    """The rounds in columns, what the initial model scored, and the task's KPIs."""
+    """What came of a run, round by round. Times are virtual: seconds of road since training began.
+
+    Args:
+        initial: What the initial model scored: `loss` and the KPIs.
+        columns: The columns of `rounds.parquet`, an array each; loss and KPIs are those at the round's end.
+        kpis: What was scored beside the loss.
+    """
 
     initial: Mapping[str, float]
     columns: Mapping[str, NDArray[Any]]
@@ -49,22 +55,34 @@ class History:
 
     @property
     def leading(self) -> Kpi:
+        """The KPI that is shown where there is room for one; the loss where there is none."""
         return leading(self.kpis)
 
     def min_loss(self, at_s: float = np.inf) -> float:
-        """L_min(t): the least loss of the models there were until then, the initial one included."""
+        """L_min(t): the least loss of the models there were until then, the initial one included.
+
+        Args:
+            at_s: t in seconds of virtual time; by default the run's end.
+        """
         losses = self.columns["loss"][self.columns["end_s"] <= at_s * (1 + TIME_ROUNDING)]
         return _least([self.initial["loss"], *losses])
 
     def final(self, column: str) -> float:
+        """The last model's loss or KPI; the initial model's if there was no round."""
         return float(self.columns[column][-1]) if len(self) else self.initial[column]
 
     def best(self, kpi: str) -> float:
+        """The best value of this KPI over all models, the initial one included."""
         sign = -1.0 if self.kpi(kpi).more_is_better else 1.0
         return sign * _least([sign * self.initial[kpi], *(sign * self.columns[kpi])])
 
     def time_to(self, column: str, target: float) -> float | None:
-        """Seconds of virtual time until the loss or a KPI is as good as this; None if it never was."""
+        """Seconds of virtual time until the loss or a KPI was as good as this; None if it never was.
+
+        Args:
+            column: `loss` or a KPI's name.
+            target: At most this loss; at least this KPI, or at most, where less is better.
+        """
         more_is_better = self.kpi(column).more_is_better
         times = np.append(0.0, self.columns["end_s"])
         values = np.append(self.initial[column], self.columns[column])

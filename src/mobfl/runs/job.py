@@ -25,15 +25,23 @@ from mobfl.servers.choice import refuse_falling
 from mobfl.servers.names import SCHEDULES, AnyPlan, server_of
 from mobfl.servers.server import Server
 from mobfl.servers.site import Site
+from mobfl.theory import Delays
 
 
 @dataclass(frozen=True)
 class Job:
-    """One run: a task, a road, a plan and a seed.
+    """One run: a task, a road, a plan and a seed. Every run of a job begins with parts as they were made.
 
-    `plan` is what `--plan` takes, a `Plan`, (H, T), or a schedule; `rule`, `local` and `codec` are what `--rule`,
-    `--local` and `--codec` take, or such a part itself; None is the default. `crossings` are recorded traffic, `trace`
-    the name of where they are from. Every run of a job begins with parts as they were made.
+    Args:
+        task: Model, data, loss and KPIs.
+        scenario: The road, its traffic, links and vehicles, and how they train.
+        plan: What `--plan` takes, a `Plan`, a pair of H and T in seconds, a `Policy` or a `Schedule`.
+        seed: Of all draws, a whole number >= 0.
+        crossings: Recorded traffic; None is Poisson traffic as the scenario has it.
+        trace: Where the crossings are from, for run.json.
+        rule: What becomes of uploads: what `--rule` takes, or a `Rule`; None is the plan's own.
+        local: How vehicles train: what `--local` takes, or a `LocalTraining`; None is SGD.
+        codec: How uploads travel: what `--codec` takes, or a `Codec`; None sends the weights as they are.
     """
 
     task: Task
@@ -132,7 +140,7 @@ def training_site(scenario: Scenario, seed: int, crossings: Crossings | None) ->
     """The scenario's road until T_A, or the recorded one for as long as it was observed."""
     seen = ObservedTraffic.of(scenario, seed, crossings)
     duration_s = min(scenario.training.duration_s, seen.end_s - seen.start_s)
-    return Site(seen.crossings, scenario.link, scenario.compute, seed, seen.start_s, duration_s)
+    return Site(seen.crossings, Delays.of(scenario), seed, seen.start_s, duration_s)
 
 
 def check_job(job: Job) -> float:
@@ -142,7 +150,8 @@ def check_job(job: Job) -> float:
     stream(job.seed, "")  # which checks it
     training, site, schedule = job.scenario.training, job.site, job.server.schedule
     check_task(job.task, job.seed)
-    check_samples(job.task.pool, training)
+    for each in job.scenario.classes:
+        check_samples(job.task.pool, each.training)
     _ = job.local_training, job.upload_codec  # which checks them
     used = job.task.record.get("loss_scale")
     if used is not None and used != training.loss_scale:

@@ -49,7 +49,7 @@ def fresh_start(task: Task, seed: int) -> tuple[Checkpoint, dict[str, float]]:
 def learn(job: Job, begun: Checkpoint, scores: Scores, workers: int = 1) -> Iterator[Learnt]:
     """The server steps after `begun`, whose model has these scores, for as long as training or the traffic lasts."""
     task, server, site = job.task, job.server, job.site
-    vehicles = Vehicles.of(task, job.scenario.training, job.local_training[0], job.seed)
+    vehicles = Vehicles.of(task, job.scenario.classes, job.local_training[0], job.seed)
     codec = job.upload_codec[0]
     models, known = Models(begun, job.scenario.training.average_s), _known(dict(scores))
     state = begun.rule_state or server.rule.init(begun.model)
@@ -86,7 +86,7 @@ def server_steps(schedule: Schedule, site: Site) -> Iterator[ServerStep]:
 def _upload(
     vehicles: Vehicles, codec: Codec, site: Site, step: ServerStep, mine: Contribution, model: Weights
 ) -> Upload:
-    rate = learning_rate(vehicles.training, mine.download_s / site.duration_s)
+    rate = learning_rate(vehicles.training_of(mine.key), mine.download_s / site.duration_s)
     upload = vehicles.train(mine.key, mine.attempt, model, mine.local_steps, rate)
     return travelled(codec, replace(upload, staleness=step.number - mine.version))
 

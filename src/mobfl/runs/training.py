@@ -40,9 +40,21 @@ def train(
     checkpoint_s: float = CHECKPOINT_S,
     progress: Callable[[Row], None] = lambda _: None,
 ) -> History:
-    """Runs the job into the folder and returns its history; `progress` gets every new round's row.
+    """Runs the job into a folder and returns its history.
 
     Ctrl-C ends it after the round that is being computed; a second one at once, as of the last checkpoint.
+
+    Args:
+        job: What is computed.
+        out: The run's folder: new or empty, unless the run is resumed.
+        resume: Go on with the run in `out`, which must be of the same job.
+        workers: Threads that train and evaluate; the result does not depend on their number.
+        checkpoint_s: Seconds of wall-clock time between checkpoints.
+        progress: Is given every new round's row of `rounds.parquet`.
+
+    Raises:
+        InputError: The job or the folder is wrong.
+        InfeasibleError: Nobody could ever upload with the plan that is asked for.
     """
     out = Path(out)
     check_job(job)

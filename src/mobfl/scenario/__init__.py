@@ -1,17 +1,15 @@
 """What a person writes: a road as checked tables, with TOML in and out."""
 
+from mobfl.scenario.compute import Compute, Law, VehicleClass
+from mobfl.scenario.measured import with_samples_read
 from mobfl.scenario.tables import (
     FIELDS,
     LEAST_SPEED,
     LINK_BYTES,
-    MOST,
     MOST_STEPS,
-    Compute,
-    Count,
+    FleetClass,
     Link,
-    Positive,
     Scenario,
-    Table,
     Training,
     load_scenario,
     most_steps,
@@ -19,6 +17,7 @@ from mobfl.scenario.tables import (
     parse_setting,
     transfer_s,
 )
+from mobfl.scenario.values import MOST, Count, Positive, Table
 
 __all__ = [
     "FIELDS",
@@ -28,14 +27,18 @@ __all__ = [
     "MOST_STEPS",
     "Compute",
     "Count",
+    "FleetClass",
+    "Law",
     "Link",
     "Positive",
     "Scenario",
     "Table",
     "Training",
+    "VehicleClass",
     "load_scenario",
     "most_steps",
     "packaged_scenarios",
     "parse_setting",
     "transfer_s",
+    "with_samples_read",
 ]

@@ -1,69 +1,30 @@
 """What a road is: frozen, validated nouns, with TOML in and out.
 
-A scenario has five tables; their keys are the names of docs/background/symbols.md, in SI units.
-Whatever is not given takes the paper's value.
+A scenario has five tables, and a list of them where vehicles are of several classes; their keys are the names of
+docs/background/symbols.md, in SI units. Whatever is not given takes the paper's value.
 """
 
 import tomllib
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, cast
 
-import numpy as np
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PlainValidator,
-    ValidationError,
-    model_validator,
-)
-from pydantic_core import PydanticCustomError
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from mobfl.errors import InputError
+from mobfl.scenario.compute import Compute, VehicleClass, overlaid
+from mobfl.scenario.measured import with_samples_read
+from mobfl.scenario.values import Count, CountOrRange, Number, Positive, Table
 from mobfl.scenario.wording import mistakes
 
 # No vehicle drives slower than this share of the mean speed.
 LEAST_SPEED = 0.1
-# What must be positive lies between these: beyond, a unit was mistaken, and doubles would overflow.
-LEAST, MOST = 1e-12, 1e12
 # More local steps than this in one stay mean a slip in the units, and exceed what doubles can count well.
 MOST_STEPS = 1e12
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def _whole(value: Any) -> Any:
-    value = _plain(value)
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def _sized(value: float) -> float:
-    if value > MOST:
-        raise PydanticCustomError("size", "<= {most}", {"most": MOST})
-    return value
-
-
-def _seen(value: float) -> float:
-    if 0 < value < LEAST:
-        raise PydanticCustomError("least", ">= {least}", {"least": LEAST})
-    return value
-
-
-# The checks are strict (no text, no booleans), but NumPy's numbers and a count written 1e6 are welcome.
-Number = Annotated[float, BeforeValidator(_plain), AfterValidator(_sized)]
-Positive = Annotated[Number, AfterValidator(_seen), Field(gt=0)]
-Count = Annotated[int, BeforeValidator(_whole), AfterValidator(_sized), Field(gt=0)]
-
-
-class Table(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False, validate_default=True)
 
 
 class Road(Table):
@@ -127,27 +88,6 @@ class Link(Table):
         return self
 
 
-class Compute(Table):
-    min_step_s: Positive = Field(
-        0.2,
-        description="if a local step may take no time at all, the number that fits is unbounded",
-    )
-    extra_step_s: Number = Field(0.2, ge=0, le=1e6)
-
-
-def _count_or_range(value: Any) -> Any:
-    ranged = isinstance(value, list | tuple)
-    ends = [_whole(each) for each in (value if ranged else [value])]
-    counts = [each for each in ends if isinstance(each, int) and not isinstance(each, bool) and 0 < each <= MOST]
-    if counts != ends or len(ends) != 1 + ranged or ends != sorted(ends):
-        raise PydanticCustomError("count_or_range", "")
-    return tuple(ends) if ranged else ends[0]
-
-
-# A number for all, or the least and the most of what differs from vehicle to vehicle.
-CountOrRange = Annotated[int | tuple[int, int], PlainValidator(_count_or_range)]
-
-
 class Training(Table):
     learning_rate: Positive = 0.1
     decay_to: Positive = Field(1.0, le=1)
@@ -190,24 +130,86 @@ def most_steps(length_m: Any, speed_mps: Any, min_step_s: Any) -> Any:
     return length_m / (LEAST_SPEED * speed_mps) / min_step_s
 
 
+@dataclass(frozen=True)
+class FleetClass:
+    """One class of vehicles with all that holds for it: `share` is of those that arrive."""
+
+    name: str
+    share: float
+    compute: Compute
+    training: Training  # with this class's samples
+
+
+_MOST_CLASSES = 20
+Classes = Annotated[
+    tuple[VehicleClass, ...],
+    BeforeValidator(lambda rows: tuple(rows) if isinstance(rows, list) else rows),
+    Field(max_length=_MOST_CLASSES),
+]
+# Shares are decimals that a person typed: they add up to one within so much.
+_SHARE_ROUNDING = 1e-9
+
+
 class Scenario(Table):
-    """Road, traffic, link, compute and training: all that a plan, a simulation and a run depend on."""
+    """Road, traffic, link, compute and training: all that a plan, a simulation and a run depend on.
+
+    Vehicles may be of several classes; then `fleet` has what differs from compute and training.
+    """
 
     road: Road = Road()
     traffic: Traffic = Traffic()
     link: Link = Link()
     compute: Compute = Compute()
     training: Training = Training()
+    fleet: Classes = ()
+
+    @model_validator(mode="after")
+    def _shares_of_a_whole(self) -> Self:
+        total = sum(each.share for each in self.fleet)
+        if self.fleet and abs(total - 1) > _SHARE_ROUNDING:
+            raise ValueError(f"the shares of fleet must add up to 1, got {total:.10g}")
+        names = [each.name for each in self.classes]
+        twice = [name for i, name in enumerate(names) if name in names[:i]]
+        if twice:
+            place = len(names) - 1 - names[::-1].index(twice[0])
+            raise ValueError(f"fleet.{place}.name must be unlike any other class's, got {twice[0]!r}")
+        return self
 
     @model_validator(mode="after")
     def _countable(self) -> Self:
-        step_s = self.compute.min_step_s
-        if most_steps(self.road.length_m, self.traffic.speed_mps, step_s) > MOST_STEPS:
-            raise ValueError(
-                f"compute.min_step_s must be such that at most {MOST_STEPS:.0e} steps fit into"
-                f" ten times road.length_m/traffic.speed_mps, got {step_s}"
-            )
+        for place, each in enumerate(self.classes):
+            table, step_s = f"fleet.{place}" if self.fleet else "compute", each.compute.min_step_s
+            if most_steps(self.road.length_m, self.traffic.speed_mps, step_s) > MOST_STEPS:
+                raise ValueError(
+                    f"{table}.min_step_s must be such that at most {MOST_STEPS:.0e} steps fit into"
+                    f" ten times road.length_m/traffic.speed_mps, got {step_s}"
+                )
         return self
+
+    @cached_property
+    def classes(self) -> tuple[FleetClass, ...]:
+        """The classes of vehicles; one that is all of them where the scenario lists none."""
+        if not self.fleet:
+            return (FleetClass("all", 1.0, self.compute, self.training),)
+        return tuple(self._class(place, each) for place, each in enumerate(self.fleet))
+
+    def _class(self, place: int, each: VehicleClass) -> FleetClass:
+        samples = each.samples_per_vehicle
+        try:
+            own = {} if samples is None else {"samples_per_vehicle": samples}
+            training = Training.model_validate({**self.training.model_dump(), **own})
+            return FleetClass(each.name or f"class {place + 1}", each.share, each.compute(self.compute), training)
+        except ValidationError as error:  # our own sentences, about the table that the class stands in for
+            lines = mistakes(error, [], {})
+            named = [line.replace("compute", f"fleet.{place}", 1) for line in lines]
+            raise ValueError(
+                "; ".join(line.replace("training.samples", f"fleet.{place}.samples", 1) for line in named)
+            ) from None
+
+    @property
+    def most_samples(self) -> int:
+        """The most that any vehicle holds."""
+        return max(each.training.most_samples for each in self.classes)
 
     @property
     def dwell_s(self) -> float:
@@ -222,13 +224,18 @@ class Scenario(Table):
         try:
             return cls.model_validate(dict(tables))
         except ValidationError as error:
-            raise InputError(mistakes(error, [*FIELDS, *Scenario.model_fields], _REASONS)) from None
+            known = [*FIELDS, *Scenario.model_fields, *(f"fleet.0.{key}" for key in VehicleClass.model_fields)]
+            raise InputError(mistakes(error, known, _REASONS)) from None
 
     def to_dict(self) -> dict[str, Any]:
-        """All values as nested tables, link times as they were given."""
+        """All values as nested tables, link and step times as they were given."""
         tables = self.model_dump(exclude_none=True)
         for key in LINK_SECONDS if self.link.model_bytes is not None else ():
             del tables["link"][key]
+        for key in ("min_step_s", "extra_step_s") if self.compute.step_samples is not None else ():
+            del tables["compute"][key]
+        if not self.fleet:
+            del tables["fleet"]
         return tables
 
     def to_toml(self) -> str:
@@ -253,8 +260,16 @@ class Scenario(Table):
             tables["link"] = {k: v for k, v in tables.get("link", {}).items() if k in LINK_BYTES}
         elif self.link.model_bytes is not None and any(f"link.{key}" in values for key in LINK_SECONDS):
             tables["link"] = {key: getattr(self.link, key) for key in LINK_SECONDS}
+        steps = {str(name): value for name, value in values.items() if str(name).startswith("compute.")}
+        if steps and isinstance(tables.setdefault("compute", {}), dict):
+            own = {name.removeprefix("compute."): value for name, value in steps.items()}
+            tables["compute"] = overlaid(tables["compute"], own)
         for name, value in values.items():
             table, _, key = str(name).partition(".")
+            if name in steps:
+                continue
+            if table == "fleet" and key:
+                raise InputError(f"fleet must be set as a whole, fleet=[{{share=…, …}}, …], got {name}")
             if not key:
                 tables[table] = value
             elif isinstance(tables.setdefault(table, {}), dict):
@@ -262,10 +277,11 @@ class Scenario(Table):
         return Scenario.from_dict(tables)
 
 
-# Every key by its dotted name.
+# Every key by its dotted name, without those of the fleet's list.
 FIELDS = {
     f"{table}.{key}": field
     for table, info in Scenario.model_fields.items()
+    if table != "fleet"
     for key, field in cast(type[Table], info.annotation).model_fields.items()
 }
 _REASONS = {key: field.description for key, field in FIELDS.items() if field.description}
@@ -282,7 +298,8 @@ def load_scenario(source: str | Path = "paper") -> Scenario:
     packaged = packaged_scenarios()
     file = packaged.get(str(source)) or Path(source)
     try:
-        return Scenario.from_dict(tomllib.loads(file.read_text(encoding="utf-8-sig")))
+        tables = tomllib.loads(file.read_text(encoding="utf-8-sig"))
+        return Scenario.from_dict(with_samples_read(tables, Path(source).parent))
     except FileNotFoundError:
         names = ", ".join(packaged)
         raise InputError(f"scenario {str(source)!r} must be a file or one of {names}: no such file") from None

@@ -7,19 +7,25 @@ from mobfl.errors import InfeasibleError, InputError
 from mobfl.mobility.crossings import Crossings
 from mobfl.planning.planner import best_round_s, plan, refuse_noise
 from mobfl.planning.plans import Plan
+from mobfl.planning.search import best_count
 from mobfl.planning.trace import Trace, best_round_on_trace
 from mobfl.policies.falling import FallingSteps
 from mobfl.rounds.rules import FixedPlan
 from mobfl.scenario import MOST, MOST_STEPS, Scenario
 from mobfl.servers.rounds import PlannedRounds
-from mobfl.theory import Conditions
+from mobfl.theory import Conditions, Delays
 
 _SHARES_OF_STAY = {"T0": 1.0, "T0/2": 0.5}
 
 
 @dataclass(frozen=True)
 class PlanRequest:
-    """What a plan is made for: the scenario, and the recorded traffic if there is any."""
+    """What a plan is made for. A schedule or policy of your own is given it if it takes a `request`.
+
+    Args:
+        scenario: The road.
+        crossings: Recorded traffic, if there is any.
+    """
 
     scenario: Scenario
     crossings: Crossings | None = None
@@ -27,8 +33,9 @@ class PlanRequest:
     @property
     def steps_per_epoch(self) -> int:
         """One pass over the samples of a vehicle in the middle of the range."""
-        training = self.scenario.training
-        return max(1, round((training.least_samples + training.most_samples) / 2 / training.batch_size))
+        classes = self.scenario.classes
+        held = sum(each.share * (each.training.least_samples + each.training.most_samples) for each in classes)
+        return max(1, round(held / 2 / self.scenario.training.batch_size))
 
     @property
     def dwell_s(self) -> float:
@@ -49,9 +56,7 @@ class PlanRequest:
 
     def best_steps(self, round_s: float) -> tuple[int, float]:
         """With the best H for this T."""
-        from mobfl.planning.search import best_count
-
-        most = max(1, int(self._longest_stay_s / self.scenario.compute.min_step_s))
+        most = max(1, int(self._longest_stay_s / Delays.of(self.scenario).min_step_s))
         h, objective = best_count(lambda h: self._objective(h, round_s), most)
         if not objective > 0:
             self._refuse(1, min(round_s, self._longest_stay_s))

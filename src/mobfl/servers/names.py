@@ -32,6 +32,7 @@ from mobfl.servers.choice import PlanRequest, local_steps_of, round_s_of, rounds
 from mobfl.servers.rounds import PlannedRounds
 from mobfl.servers.server import SHORTHANDS, Server
 from mobfl.servers.steps import Schedule
+from mobfl.theory import Delays
 
 # What a run can be given as its plan; all of them become a schedule.
 AnyPlan: TypeAlias = "Schedule | Plan | tuple[int, float] | str"
@@ -205,7 +206,7 @@ def adaptive_rounds(
         raise InfeasibleError(first.reason)
     h = Controller(request.scenario, settings).order().local_steps
     description = {"policy": "adaptive", "local_steps": h, "round_s": None, **asdict(settings)}
-    return PlannedRounds(AdaptivePolicy(request.scenario, request.scenario.link, settings), description)
+    return PlannedRounds(AdaptivePolicy(request.scenario, Delays.of(request.scenario), settings), description)
 
 
 def plan_name(description: Mapping[str, Any]) -> str:

@@ -43,7 +43,7 @@ class PlannedRounds:
     def steps(self, site: Site) -> Iterator[ServerStep]:
         """They go on when nobody comes any more, to beyond the training's end."""
         blocks = simulate_rounds(
-            site.traffic, self.policy, site.link, site.compute, site.seed,
+            site.traffic, self.policy, site.delays, site.seed,
             start_s=site.start_s, until_s=site.start_s + 2 * site.duration_s,
         )  # fmt: skip
         for block in blocks:

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from mobfl.mobility.crossings import Crossings
-from mobfl.rng import exponential, stream, vehicle_keys
+from mobfl.rounds.draws import Draws
 from mobfl.rounds.rules import CLOCK_ROUNDING, TIME_ROUNDING
-from mobfl.scenario import Compute, Link
+from mobfl.theory import Delays
 
 
 @dataclass(frozen=True)
@@ -32,14 +33,26 @@ class Vehicle:
 
 @dataclass(frozen=True)
 class Site:
-    """A section with its traffic, and for how long training lasts on it."""
+    """A section with its traffic, and for how long training lasts on it.
+
+    Args:
+        traffic: Crossings, in blocks in the order of time.
+        link: How long transfers take.
+        compute: How long local steps take.
+        seed: Of the computing delays.
+        start_s: When training begins, on the traffic's clock.
+        duration_s: How long it lasts.
+    """
 
     traffic: Iterable[Crossings]
-    link: Link
-    compute: Compute
+    delays: Delays
     seed: int
     start_s: float  # when training begins, on the traffic's clock
     duration_s: float
+
+    @cached_property
+    def draws(self) -> Draws:
+        return Draws(self.delays, self.seed)
 
     @property
     def end_s(self) -> float:
@@ -48,9 +61,9 @@ class Site:
 
     def vehicles(self) -> Iterator[Vehicle]:
         """Whoever is there during the training, in the order of entering."""
-        draws, order = stream(self.seed, "compute"), 0
+        order = 0
         for block in self.traffic:
-            keys = vehicle_keys(draws, block.keys)
+            keys = self.draws.keys(block.keys)
             for i in np.flatnonzero(block.leave_s > np.maximum(block.enter_s, self.start_s)):
                 enter_s, leave_s = float(block.enter_s[i]), float(block.leave_s[i])
                 if enter_s - self.start_s > self.end_s:
@@ -62,10 +75,4 @@ class Site:
 
     def delay_s(self, vehicle: Vehicle, attempt: int, local_steps: int) -> float:
         """S: from the download's beginning to the upload's end, with the same draws as in planned rounds."""
-        return delay_s(self.link, self.compute, vehicle.key, attempt, local_steps)
-
-
-def delay_s(link: Link, compute: Compute, key: np.uint64, attempt: int, local_steps: int) -> float:
-    """S of the vehicle with this key in the stream of compute delays."""
-    jitter_s = compute.extra_step_s * local_steps * float(exponential(key, attempt))
-    return link.download_s + link.upload_s + (compute.min_step_s * local_steps + jitter_s)
+        return self.draws.delay_s(vehicle.key, attempt, local_steps)

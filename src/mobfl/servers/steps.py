@@ -16,7 +16,15 @@ from mobfl.servers.site import Site
 
 @dataclass(frozen=True)
 class Contribution:
-    """One vehicle's upload: whose training it is, the version it started from and when it got that, and its steps."""
+    """One vehicle's upload, before anybody has trained.
+
+    Args:
+        key: What the vehicle's draws are addressed by (`Vehicle.key`).
+        attempt: How often it has trained before on this visit.
+        version: The model that it started from: how many server steps had led to it.
+        download_s: When it began to download that, in seconds since training began.
+        local_steps: H, how many it took.
+    """
 
     key: np.uint64
     attempt: int
@@ -27,7 +35,17 @@ class Contribution:
 
 @dataclass(frozen=True)
 class ServerStep:
-    """A round, or whatever else ends with a new model: who was there, and whose uploads are merged."""
+    """A round, or whatever else ends with a new model: who was there, and whose uploads are merged.
+
+    Args:
+        number: 0, 1, 2, …
+        start_s: In seconds since training began.
+        end_s: When the uploads are merged.
+        local_steps: H, for the table of rounds.
+        present: How many vehicles were there.
+        uploads: Those that are merged, in this order.
+        still_in_use: Older versions, on which vehicles are training as it ends.
+    """
 
     number: int
     start_s: float
@@ -63,7 +81,8 @@ class Schedule(Protocol):
     def describe(self) -> dict[str, Any]:
         """For run.json, tables and figures: `policy`, `local_steps`, `round_s`, and what else it was given."""
 
-    def steps(self, site: Site) -> Iterator[ServerStep]: ...
+    def steps(self, site: Site) -> Iterator[ServerStep]:
+        """The server's steps in the order of time; those that end after the training are not asked for."""
 
 
 def check_local_steps(name: str, local_steps: int) -> None:

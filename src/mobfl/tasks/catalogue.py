@@ -29,9 +29,11 @@ TASKS = Kind(
 def build_task(name: str, request: TaskRequest | None = None) -> Task:
     """The task of this name on these data, or on generated ones.
 
-    The name is one of ours, an installed package's, or `module:object`, which is a task or makes one, given the request
-    if it takes one. With more than one worker, processes prepare what is not prepared yet: the caller's module must
-    then be importable.
+    With more than one worker, processes prepare what is not prepared yet: the caller's module must then be importable.
+
+    Args:
+        name: One of ours, an installed package's, or `module:object`, which is a task or makes one.
+        request: What it is built from; by default generated data and its usual options.
     """
     request = request or TaskRequest()
     if isinstance(request.data, str):

@@ -1,10 +1,12 @@
 """The mathematics of MOB-FL, one elementwise function per equation."""
 
+from mobfl.theory.delays import Delays, StepTimes
 from mobfl.theory.equations import (
     AnyRoad,
     Conditions,
     compute_delay_cdf,
     contributing_visit_prob,
+    contributing_visits_by_class,
     delay,
     expected_uploads,
     fits,
@@ -21,7 +23,9 @@ from mobfl.theory.equations import (
     round_worth,
     slack_s,
     uploads_and_slopes,
+    uploads_by_class,
     uploads_identity,
+    uploads_slope,
     valid_and_objective,
     valid_round_prob,
     worth_and_slope,
@@ -31,8 +35,11 @@ from mobfl.theory.equations import (
 __all__ = [
     "AnyRoad",
     "Conditions",
+    "Delays",
+    "StepTimes",
     "compute_delay_cdf",
     "contributing_visit_prob",
+    "contributing_visits_by_class",
     "delay",
     "expected_uploads",
     "fits",
@@ -49,7 +56,9 @@ __all__ = [
     "round_worth",
     "slack_s",
     "uploads_and_slopes",
+    "uploads_by_class",
     "uploads_identity",
+    "uploads_slope",
     "valid_and_objective",
     "valid_round_prob",
     "worth_and_slope",

@@ -19,6 +19,8 @@ Array = NDArray[np.float64]
 # forty means: nothing that a double could show. The points between keep each panel's integrand smooth.
 _NORMAL_EDGES = np.array([-9.0, -5.0, -2.5, 0.0, 2.5, 5.0, 9.0])
 _EXPONENTIAL_EDGES = np.array([0.0, 1.0, 4.0, 12.0, 40.0])
+_MOST_KNOTS = 64
+_ROUNDING = 4 * np.finfo(float).eps
 
 
 # Values along a leading axis with weights that sum to one; no weights where there is only one value.
@@ -28,11 +30,18 @@ Nodes: TypeAlias = tuple[Any, Array | None]
 class Delay(Protocol):
     """How long a vehicle needs from the start of its download to the end of its upload."""
 
+    @property
+    def least(self) -> Any:
+        """Below which the cdf is zero."""
+
     def cdf(self, t: ArrayLike) -> Array:
         """P{S ≤ t}."""
 
     def cdf_and_integral(self, t: ArrayLike) -> tuple[Array, Array]:
         """P{S ≤ t} and E[(t − S)⁺], which is its integral up to t."""
+
+    def density(self, t: ArrayLike) -> Array:
+        """The density at t ≥ `least`, 0 where the law has chances instead."""
 
     def knots(self) -> list[Any]:
         """The points between which the cdf is smooth."""
@@ -62,8 +71,15 @@ class Constant:
     value: Any
 
     @property
+    def least(self) -> Any:
+        return self.value
+
+    @property
     def longest(self) -> Any:
         return self.value
+
+    def density(self, t: ArrayLike) -> Array:
+        return np.zeros(np.broadcast_shapes(np.shape(t), np.shape(self.value)))
 
     def cdf(self, t: ArrayLike) -> Array:
         return self.cdf_and_integral(t)[0]
@@ -88,6 +104,10 @@ class ShiftedExponential:
 
     shift: Any
     scale: Any
+
+    @property
+    def least(self) -> Any:
+        return self.shift
 
     @property
     def longest(self) -> Any:
@@ -172,6 +192,11 @@ class LogNormal:
     mean: Any
     sd: Any
 
+    @property
+    def logarithm(self) -> tuple[Any, Any]:
+        """Mean and standard deviation of its logarithm, which is normal."""
+        return self._mu, self._sigma
+
     @cached_property
     def _sigma(self) -> Any:
         return np.sqrt(np.log1p(np.square(self.sd / self.mean)))
@@ -181,8 +206,16 @@ class LogNormal:
         return np.log(self.mean) - np.square(self._sigma) / 2
 
     @property
+    def least(self) -> Any:
+        return 0.0
+
+    @property
     def longest(self) -> Any:
         return np.exp(self._mu + self._sigma * _NORMAL_EDGES[-1])
+
+    def density(self, t: ArrayLike) -> Array:
+        z = self._standard(t)
+        return np.exp(-z * z / 2) / (np.maximum(t, 5e-324) * self._sigma * np.sqrt(2 * np.pi))
 
     def cdf(self, t: ArrayLike) -> Array:
         return self.cdf_and_integral(t)[0]
@@ -226,8 +259,15 @@ class Empirical:
         return np.concatenate([[0.0], np.cumsum(self._sorted)])
 
     @property
+    def least(self) -> float:
+        return float(self._sorted[0])
+
+    @property
     def longest(self) -> float:
         return float(self._sorted[-1])
+
+    def density(self, t: ArrayLike) -> Array:
+        return np.zeros(np.shape(t))
 
     def cdf(self, t: ArrayLike) -> Array:
         return self.cdf_and_integral(t)[0]
@@ -238,8 +278,11 @@ class Empirical:
         return reached / len(self._sorted), integral / len(self._sorted)
 
     def knots(self) -> list[Any]:
-        # Against another Empirical law no knots are needed; against a smooth one, every sample is one.
-        return list(self._sorted)
+        # Against another Empirical law no knots are needed; against a smooth one every sample is one, but of many
+        # samples each is but a small step.
+        if len(self._sorted) <= _MOST_KNOTS:
+            return list(self._sorted)
+        return list(self._sorted[np.linspace(0, len(self._sorted) - 1, _MOST_KNOTS).astype(np.int64)])
 
     def draw(self, u: Any) -> Any:
         return self._sorted[np.ceil(np.multiply(u, len(self._sorted))).astype(np.int64) - 1]
@@ -248,6 +291,69 @@ class Empirical:
         axes = max((np.ndim(knot) for knot in (*knots, *delay.knots())), default=0)
         values = self._sorted.reshape((-1,) + (1,) * axes)
         return values, np.full_like(values, 1 / len(values))
+
+
+@dataclass(frozen=True)
+class Stretched:
+    """A least time plus a multiple of another law."""
+
+    shift: Any
+    factor: Any
+    law: Delay
+
+    @property
+    def least(self) -> Any:
+        return self.shift + self.factor * self.law.least
+
+    def cdf(self, t: ArrayLike) -> Array:
+        return self.cdf_and_integral(t)[0]
+
+    def cdf_and_integral(self, t: ArrayLike) -> tuple[Array, Array]:
+        cdf, integral = self.law.cdf_and_integral(self._inner(t))
+        return cdf, self.factor * integral
+
+    def density(self, t: ArrayLike) -> Array:
+        return self.law.density(self._inner(t)) / self.factor
+
+    def knots(self) -> list[Any]:
+        return [self.shift, *(self.shift + self.factor * knot for knot in self.law.knots())]
+
+    def _inner(self, t: ArrayLike) -> Any:
+        # A deadline met exactly is met: the roundings of two sums and a product are not lateness.
+        return (t - self.shift + _ROUNDING * np.asarray(t)) / self.factor
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """One of several delays, each with its share. It need not be smooth or unimodal where they are."""
+
+    shares: tuple[float, ...]
+    delays: tuple[Delay, ...]
+
+    @property
+    def least(self) -> Any:
+        return np.minimum.reduce([each.least for each in self.delays])
+
+    def cdf(self, t: ArrayLike) -> Array:
+        return self.cdf_and_integral(t)[0]
+
+    def cdf_and_integral(self, t: ArrayLike) -> tuple[Array, Array]:
+        parts = [each.cdf_and_integral(t) for each in self.delays]
+        return self._mean([cdf for cdf, _ in parts]), self._mean([integral for _, integral in parts])
+
+    def density(self, t: ArrayLike) -> Array:
+        return self._mean([density_from_least(each, t) for each in self.delays])
+
+    def knots(self) -> list[Any]:
+        return [knot for each in self.delays for knot in each.knots()]
+
+    def _mean(self, values: list[Any]) -> Any:
+        return sum(share * value for share, value in zip(self.shares, values, strict=True))
+
+
+def density_from_least(delay: Delay, t: ArrayLike) -> Array:
+    """The density at any t."""
+    return np.where(np.asarray(t) >= delay.least, delay.density(np.maximum(t, delay.least)), 0.0)
 
 
 @dataclass(frozen=True)

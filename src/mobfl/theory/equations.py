@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mobfl.errors import InputError
 from mobfl.scenario import LEAST_SPEED, Scenario
+from mobfl.theory.delays import Delays, agree, taken
 from mobfl.theory.distributions import (
     Constant,
     Delay,
@@ -22,16 +23,15 @@ from mobfl.theory.distributions import (
     Traversal,
     TruncatedNormal,
     average,
+    density_from_least,
 )
 from mobfl.theory.quadrature import panels
 
 Array = NDArray[np.float64]
 
-# Jitter below this share of the least step time cannot be told from none, and would overflow Ξ/(βH).
-_LEAST_JITTER = 1e-12
-# The same for the spread of speeds around their mean.
+# A spread of speeds below this share of their mean cannot be told from none.
 _LEAST_SPREAD = 1e-9
-# And for the uploads that averaging counts in: g differs by less than this share.
+# The same for the uploads that averaging counts in: g differs by less than this share.
 _LEAST_NOISE = 1e-12
 # Of the fraction for E[M/(M + ν)]: enough for all digits of it, and of its derivatives above the least noise.
 _FRACTION_TERMS = 128
@@ -48,9 +48,7 @@ class Conditions:
     length_m: Any
     speed_mps: Any
     speed_sd_mps: Any
-    transfer_s: Any  # τ_down + τ_up
-    min_step_s: Any  # α
-    extra_step_s: Any  # β
+    delays: Delays
     noise_uploads: Any = 0.0  # ν
 
     @classmethod
@@ -62,16 +60,24 @@ class Conditions:
             scenario.road.length_m,
             scenario.traffic.speed_mps,
             scenario.traffic.speed_sd_mps,
-            scenario.link.download_s + scenario.link.upload_s,
-            scenario.compute.min_step_s,
-            scenario.compute.extra_step_s,
+            Delays.of(scenario),
             scenario.training.noise_uploads,
         )
 
     def take(self, roads: ArrayLike) -> "Conditions":
         """The conditions of the chosen roads; a single road's numbers fit any choice as they are."""
-        columns = (getattr(self, field.name) for field in fields(self))
-        return Conditions(*(column[roads] if np.ndim(column) else column for column in columns))
+        if not self._many:
+            return self
+        columns = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "delays"}
+        chosen = {name: taken(column, roads) for name, column in columns.items()}
+        return Conditions(**chosen, delays=self.delays.take(roads))
+
+    @cached_property
+    def _many(self) -> bool:
+        """Whether any of its numbers is an array."""
+        step = self.delays.classes[0]
+        numbers = (getattr(self, field.name) for field in fields(self) if field.name != "delays")
+        return any(map(np.ndim, (*numbers, self.delays.transfer_s, step.min_step_s, step.extra_step_s)))
 
     @property
     def dwell_s(self) -> Any:
@@ -85,19 +91,10 @@ class Conditions:
 
     @cached_property
     def dwell(self) -> Dwell:
-        if not _agree("speeds spread", self.spreads):
+        if not agree("speeds spread", self.spreads):
             return Constant(self.dwell_s)
         low = LEAST_SPEED * self.speed_mps
         return Traversal(self.length_m, TruncatedNormal(self.speed_mps, self.speed_sd_mps, low))
-
-    @cached_property
-    def jitters(self) -> Any:
-        """Whether the time of a local step is random, for every road."""
-        return self.extra_step_s > _LEAST_JITTER * self.min_step_s
-
-    @property
-    def all_jitter(self) -> bool:
-        return _agree("steps jitter", self.jitters)
 
     @property
     def averages(self) -> Any:
@@ -107,16 +104,7 @@ class Conditions:
     @property
     def noise(self) -> Any:
         """ν; None where one upload is worth as much as many."""
-        return self.noise_uploads if _agree("averaging counts", self.averages) else None
-
-
-def _agree(what: str, answers: Any) -> bool:
-    """The one answer of all roads."""
-    if not isinstance(answers, np.ndarray):
-        return bool(answers)
-    if answers.any() and not answers.all():
-        raise InputError(f"roads must agree on whether {what}, got some that do and some that do not")
-    return bool(answers.any())
+        return self.noise_uploads if agree("averaging counts", self.averages) else None
 
 
 AnyRoad: TypeAlias = Scenario | Conditions
@@ -128,23 +116,17 @@ AnyRoad: TypeAlias = Scenario | Conditions
 def compute_delay_cdf(scenario: AnyRoad, local_steps: ArrayLike, t: ArrayLike) -> Array:
     """P{τ_cp ≤ t}, the chance that H local steps take at most t seconds (Eq. 2)."""
     road, h = Conditions.of(scenario), _positive("local_steps", local_steps)
-    return _delay(road, road.min_step_s * h, h).cdf(t)
+    return road.delays.compute(h).cdf(t)
 
 
 def delay(scenario: AnyRoad, local_steps: ArrayLike) -> Delay:
-    """S, the time for download, H local steps and upload together."""
-    road, h = Conditions.of(scenario), _positive("local_steps", local_steps)
-    return _delay(road, min_delay_s(road, h), h)
-
-
-def _delay(road: Conditions, least_s: Any, h: Any) -> Delay:
-    return ShiftedExponential(least_s, road.extra_step_s * h) if road.all_jitter else Constant(least_s)
+    """S, the time for download, H local steps and upload together, of a vehicle at random."""
+    return Conditions.of(scenario).delays.total(_positive("local_steps", local_steps))
 
 
 def min_delay_s(scenario: AnyRoad, local_steps: ArrayLike) -> Array:
-    """T_min(H) = αH + τ_down + τ_up, the least time from download to upload."""
-    road = Conditions.of(scenario)
-    return road.min_step_s * np.asarray(local_steps) + road.transfer_s
+    """T_min(H) = αH + τ_down + τ_up, the least time from download to upload; of the quickest class."""
+    return Conditions.of(scenario).delays.least_s(local_steps)
 
 
 def slack_s(scenario: AnyRoad, local_steps: ArrayLike, round_s: ArrayLike) -> Array:
@@ -160,7 +142,7 @@ def fits(scenario: AnyRoad, local_steps: ArrayLike) -> NDArray[np.bool_]:
     """Whether a vehicle can ever upload after H local steps, however long the round."""
     road = Conditions.of(scenario)
     spare = road.dwell.longest - min_delay_s(road, local_steps)
-    return (spare > 0) | ((spare == 0) & np.asarray(road.extra_step_s == 0))
+    return (spare > 0) | ((spare == 0) & road.delays.quickest_may_be_least)
 
 
 def max_local_steps(scenario: AnyRoad) -> NDArray[np.int64]:
@@ -169,7 +151,7 @@ def max_local_steps(scenario: AnyRoad) -> NDArray[np.int64]:
     The paper's ⌊(T0 − τ_down − τ_up)/α⌋ may be rounded to either side, so T_min(H) decides.
     """
     road = Conditions.of(scenario)
-    quotient = np.floor((road.dwell.longest - road.transfer_s) / road.min_step_s)
+    quotient = np.floor((road.dwell.longest - road.delays.transfer_s) / road.delays.min_step_s)
     near = np.maximum(quotient, 0.0).astype(np.int64)
     return np.maximum(near - 1 + fits(road, near) + fits(road, near + 1), 0)
 
@@ -201,6 +183,14 @@ def uploads_and_slopes(arrivals_per_s: Any, dwell: Dwell, delay: ShiftedExponent
     uploads = average(_uploads(stay_on, cdf, integral), weights)
     slope, bend = average(cdf + gain, weights), average(gain, weights) / -delay.scale
     return arrivals_per_s * uploads, arrivals_per_s * slope, arrivals_per_s * bend
+
+
+def uploads_slope(arrivals_per_s: Any, dwell: Dwell, delay: Delay, round_s: ArrayLike) -> Array:
+    """∂Λ/∂T = λ·E[F_S(min(T, D)) + f_S(T)·(D − T)⁺] for any dwell and delay, the right-hand one where Λ jumps."""
+    t = np.asarray(round_s)
+    d, weights = dwell.nodes(delay, t)
+    gain = density_from_least(delay, t) * np.maximum(d - t, 0.0)
+    return arrivals_per_s * average(delay.cdf(np.minimum(t, d)) + gain, weights)
 
 
 def promise(scenario: AnyRoad, local_steps: ArrayLike, round_s: ArrayLike) -> tuple[Array, Array, Array]:
@@ -240,11 +230,7 @@ def objective_slope(scenario: AnyRoad, local_steps: ArrayLike, round_s: ArrayLik
     road = Conditions.of(scenario)
     h, t = _positive("local_steps", local_steps), _positive("round_s", round_s)
     s, rate, least = delay(road, h), road.arrivals_per_s, min_delay_s(road, h)
-    if isinstance(s, ShiftedExponential):
-        # An H that does not fit has no round to grow into: the clip keeps its Λ and slopes at 0.
-        uploads, slope, _ = uploads_and_slopes(rate, road.dwell, s, np.maximum(t, least))
-    else:
-        uploads, slope = expected_uploads(road, h, t), rate * full_stay_success_prob(road, h)
+    uploads, slope = uploads_identity(rate, road.dwell, s, t), uploads_slope(rate, road.dwell, s, t)
     worth, gain = worth_and_slope(uploads, road.noise)
     return np.where((t >= least) & fits(road, h), h / t / t * (t * slope * gain - worth), 0.0)
 
@@ -324,9 +310,30 @@ def max_round_s(scenario: AnyRoad, local_steps: ArrayLike) -> Array:
 
 def contributing_visit_prob(scenario: AnyRoad, local_steps: int, round_s: float) -> float:
     """The share of vehicles that take part and upload at least once while they pass."""
-    road, s = Conditions.of(scenario), delay(scenario, local_steps)
-    d, weights = road.dwell.nodes(s, round_s)
+    by_class = contributing_visits_by_class(scenario, local_steps, round_s)
+    return sum(each.share * heard for each, heard in zip(Conditions.of(scenario).delays.classes, by_class, strict=True))
+
+
+def contributing_visits_by_class(scenario: AnyRoad, local_steps: int, round_s: float) -> list[float]:
+    """The same within every class: a vehicle is of one class for as long as it is there."""
+    road = Conditions.of(scenario)
+    return [
+        _contributing(road.dwell, s, round_s) for _, s in road.delays.by_class(_positive("local_steps", local_steps))
+    ]
+
+
+def _contributing(dwell: Dwell, s: Delay, round_s: float) -> float:
+    d, weights = dwell.nodes(s, round_s)
     return float(average(1.0 - _fruitless_visit_prob(np.asarray(d), s, round_s), weights))
+
+
+def uploads_by_class(scenario: AnyRoad, local_steps: int, round_s: float) -> list[float]:
+    """Λ(H, T) of every class: they add up to the fleet's, and each is Poisson."""
+    road = Conditions.of(scenario)
+    return [
+        float(uploads_identity(share * road.arrivals_per_s, road.dwell, s, round_s))
+        for share, s in road.delays.by_class(_positive("local_steps", local_steps))
+    ]
 
 
 def _fruitless_visit_prob(d: Array, delay: Delay, t: float) -> Array:

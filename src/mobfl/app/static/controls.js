@@ -1,5 +1,6 @@
 // A slider and a number field for every value of the scenario, made from the server's list of fields.
 
+import { fleetEntries } from "./fleet.js";
 import { brief, byId, element } from "./page.js";
 
 const POSITIONS = 1000;
@@ -18,7 +19,7 @@ export function buildControls(state, presets) {
   const refresh = () => {
     preset.value = state.preset;
     byId("preset-summary").textContent = presets[state.preset].summary;
-    const keys = [...state.fields.keys()].filter((key) => state.values.has(key)).join();
+    const keys = [...state.fields.keys()].filter((key) => state.values.has(key)).join() + state.fleet.length;
     if (keys !== shown) byId("fields").replaceChildren(...tables(state));
     shown = keys;
     for (const control of byId("fields").querySelectorAll("[data-key]")) control.refresh();
@@ -33,6 +34,7 @@ function tables(state) {
     const fields = [...state.fields.values()].filter(({ key }) => key.startsWith(`${table}.`) && state.values.has(key));
     const body = fields.map((field) => control(state, field));
     if (table === "link") body.unshift(linkChoice(state));
+    if (table === "compute") body.push(...fleetEntries(state));
     const details = element(
       "details",
       { open: open.get(table) ?? !CLOSED.includes(table) },

@@ -1,7 +1,7 @@
-// The exact optimum of g, as mobfl/optimum.py finds it: the best T of an H by Newton or in closed form, and the best H by
-// ruling out ranges, since max_T g(H, T)/H never rises with H.
+// The exact optimum of g, as mobfl/planning finds it: the best T of an H by Newton or in closed form, for a fleet in every
+// interval between its classes' T_min, and the best H by ruling out ranges, since max_T g(H, T)/H never rises with H.
 
-import { longRoundLine, maxLocalSteps, minDelay, promise, uploadsAndSlopes, worthFraction } from "./theory.js";
+import { longRoundLine, maxLocalSteps, minDelays, promise, uploadsAndSlopes, worthFraction } from "./theory.js";
 
 const TIE = 16 * Number.EPSILON; // two values of g this close are equal
 const LAST_STEP = 1e-6; // Newton squares its error
@@ -40,27 +40,32 @@ function pieces([start, stop]) {
 
 /** The T that maximises g(H, ·), and what it promises. */
 export function bestRound(road, h) {
-  const t = road.jitters ? bestRoundWithJitter(road, h) : bestRoundWithoutJitter(road, h);
-  return { local_steps: h, round_s: t, ...promise(road, h, t) };
+  const starts = minDelays(road, h).filter((least) => least <= road.longest_s);
+  const straight = starts.length === 1 && !road.classes.some((each) => each.jitters);
+  const tops = straight
+    ? [Math.max(bestLineOf(road, h), starts[0])]
+    : starts.map((least, i) => topBetween(road, h, least, starts[i + 1] ?? road.longest_s));
+  const found = tops.map((t) => ({ local_steps: h, round_s: t, ...promise(road, h, t) }));
+  return found.reduce((a, b) => (b.objective > a.objective ? b : a));
 }
 
-function bestRoundWithoutJitter(road, h) {
+function bestLineOf(road, h) {
   const [c0, c1] = longRoundLine(road, h);
-  const rate = road.arrivals_per_s;
-  return Math.max(bestLinearRound(rate * c0, rate * c1, road.noise), minDelay(road, h));
+  return bestLinearRound(road.arrivals_per_s * c0, road.arrivals_per_s * c1, road.noise);
 }
 
-/** The root of ∂g/∂T up to the longest dwell; beyond, Λ is a straight line. */
-function bestRoundWithJitter(road, h) {
-  const least = minDelay(road, h);
-  let [low, high] = [least, road.longest_s];
-  const end = uploadsAndSlopes(road, h, high);
+/** The root of ∂g/∂T between two classes' T_min, where Λ is concave; beyond the longest dwell it is a straight line. */
+function topBetween(road, h, least, most) {
+  let [low, high] = [least, most];
+  const end = uploadsAndSlopes(road, h, high, least);
   if (Math.log1p(high * end.slope) > enoughGrowth(end.uploads, road.noise)[0]) {
-    return bestLinearRound(end.slope, end.uploads - end.slope * high, road.noise);
+    return most < road.longest_s ? most : bestLinearRound(end.slope, end.uploads - end.slope * high, road.noise);
   }
-  let t = firstGuess(road.arrivals_per_s, least, high - least, road.extra_step_s * h);
+  const first = uploadsAndSlopes(road, h, low, least);
+  if (Math.log1p(low * first.slope) <= enoughGrowth(first.uploads, road.noise)[0]) return least;
+  let t = road.classes.length > 1 ? (low + high) / 2 : firstGuess(road, h, least, high - least);
   for (let turn = 0; turn < 200; turn++) {
-    const { uploads, slope, bend } = uploadsAndSlopes(road, h, t);
+    const { uploads, slope, bend } = uploadsAndSlopes(road, h, t, least);
     const [enough, damping] = enoughGrowth(uploads, road.noise);
     const excess = Math.log1p(t * slope) - enough;
     if (excess > 0) low = t;
@@ -73,8 +78,8 @@ function bestRoundWithJitter(road, h) {
   return t;
 }
 
-function firstGuess(rate, least, room, scale) {
-  const reach = room / scale;
+function firstGuess(road, h, least, room) {
+  const [rate, reach] = [road.arrivals_per_s, room / (road.classes[0].extra_step_s * h)];
   const guess = (Math.log1p(rate * least * reach) / (rate * reach)) * (1.08 + 0.6 / reach);
   return least + Math.min(guess, 0.95 * room);
 }

@@ -7,6 +7,8 @@ import { comparedSteps, drawCurves, drawSurface, extent, surfaceAxes, surfaceOf 
 import { conditions, fits, maxLocalSteps, minDelay, promise } from "./theory.js";
 
 const AT_REST_MS = 150;
+const ONLY_SERVER =
+  "Steps of this law are planned by the server, once a value rests; the pictures show exponential steps only.";
 
 export class PlanView {
   /** `asked` and `compared` are what a person wants to see besides the optimum. */
@@ -57,8 +59,11 @@ export class PlanView {
     const mistake = this.state.mistake();
     this.road = mistake ? null : conditions(this.state.tables());
     this.best = this.road && this.#optimum();
+    const onlyServer = this.road && !this.road.known;
+    if (onlyServer) this.road = null; // its law is the server's to compute
     this.#showNumbers();
     if (mistake) say(byId("plan-says"), [mistake]);
+    else if (onlyServer && !this.told?.lines.length) say(byId("plan-says"), [ONLY_SERVER]);
     else if (this.told) say(byId("plan-says"), this.told.lines);
     else if (this.best) say(byId("plan-says"), []);
     this.#showFigures();
@@ -70,6 +75,7 @@ export class PlanView {
   #optimum() {
     if (this.told?.lines.length) return null;
     if (this.told) return this.told.best;
+    if (!this.road.known) return null;
     return maxLocalSteps(this.road) <= MOST_STEPS ? bestPlan(this.road) : null;
   }
 
@@ -113,7 +119,7 @@ export class PlanView {
     const { road, best } = this;
     byId("pictures").hidden = !this.road || Boolean(this.told?.lines.length);
     for (const figure of Object.values(this.figures)) figure.draw = () => {};
-    if (best) {
+    if (best && road) {
       this.reach = extent(road, best);
       const compared = this.compared ?? comparedSteps(road, best.local_steps);
       const shown = {
@@ -181,7 +187,7 @@ export class PlanView {
   }
 
   #point(event) {
-    if (!this.best) return;
+    if (!this.best || !this.road) return;
     const box = byId("surface").getBoundingClientRect();
     const { t, h } = surfaceAxes(box, this.reach);
     const within = (axis, place) => Math.min(Math.max(axis.value(place), axis.low), axis.high);
@@ -194,7 +200,7 @@ export class PlanView {
   #key(event) {
     const moves = { ArrowUp: [1, 0], ArrowDown: [-1, 0], ArrowRight: [0, 1], ArrowLeft: [0, -1] };
     if (event.key === "Escape") this.askAbout(0, 0);
-    if (!(event.key in moves) || !this.best) return;
+    if (!(event.key in moves) || !this.best || !this.road) return;
     event.preventDefault();
     const [dh, dt] = moves[event.key].map((move) => move * (event.shiftKey ? 10 : 1));
     const { h, t } = this.asked ?? { h: this.best.local_steps, t: this.best.round_s };

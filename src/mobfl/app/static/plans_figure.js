@@ -112,6 +112,7 @@ export class PlansFigure {
   /** g(H, ·) on an axis of its own, at the right. */
   #drawBehind(pen, x, y, colours) {
     const road = conditions(this.rowsShown[0].tables);
+    if (!road.known) return; // its law is the server's to compute
     const seen = forPictures(road);
     const most = Math.max(...this.points.map(({ row }) => row.objective));
     const g = new Axis(0, niceTop(1.1 * most), y.from, y.to);

@@ -3,6 +3,7 @@
 import { conditions } from "./theory.js";
 
 const SECONDS = ["link.download_s", "link.upload_s"];
+const SHARE_ROUNDING = 1e-9;
 const SIZES = ["link.model_bytes", "link.downlink_bps", "link.uplink_bps"];
 
 export class ScenarioState {
@@ -32,6 +33,42 @@ export class ScenarioState {
     this.changed();
   }
 
+  /** The classes of vehicles; none where all are alike. */
+  get fleet() {
+    return this.values.get("fleet") ?? [];
+  }
+
+  /** The first class added makes two, the second quicker; then each new one takes half of the last one's share. */
+  addClass() {
+    const quicker = (key) => Number((this.values.get(key) / 2).toPrecision(3));
+    const before = this.fleet.length ? this.fleet : [{ name: "class 1", share: 1 }];
+    const last = before[before.length - 1];
+    const half = last.share / 2;
+    const added = {
+      name: `class ${before.length + 1}`,
+      share: half,
+      min_step_s: quicker("compute.min_step_s"),
+      extra_step_s: quicker("compute.extra_step_s"),
+    };
+    this.set("fleet", [...before.slice(0, -1), { ...last, share: half }, added]);
+  }
+
+  /** Its share goes to the one before it; a class alone is no fleet. */
+  removeClass(place) {
+    const share = this.fleet[place].share;
+    const left = this.fleet.filter((_, i) => i !== place);
+    const heir = Math.max(place - 1, 0);
+    const grown = left.map((each, i) => (i === heir ? { ...each, share: each.share + share } : each));
+    this.set("fleet", grown.length > 1 ? grown : []);
+  }
+
+  /** `value` null: what compute says. */
+  setClass(place, key, value) {
+    const { [key]: _, ...others } = this.fleet[place];
+    const changed = value === null ? others : { ...others, [key]: value };
+    this.set("fleet", this.fleet.map((each, i) => (i === place ? changed : each)));
+  }
+
   get bySize() {
     return this.values.has(SIZES[0]);
   }
@@ -53,7 +90,8 @@ export class ScenarioState {
     const tables = {};
     for (const [key, value] of this.values) {
       const [table, name] = key.split(".");
-      (tables[table] ??= {})[name] = value;
+      if (name === undefined) tables[table] = value;
+      else (tables[table] ??= {})[name] = value;
     }
     return tables;
   }
@@ -64,11 +102,16 @@ export class ScenarioState {
       const rule = this.brokenRule(key, value);
       if (rule) return `${key} must be ${rule}, got ${value === null ? "nothing" : value}`;
     }
+    const shares = this.fleet.reduce((sum, { share }) => sum + share, 0);
+    if (this.fleet.length && !(Math.abs(shares - 1) <= SHARE_ROUNDING)) {
+      return `the shares of fleet must add up to 1, got ${Number(shares.toPrecision(10))}`;
+    }
     const [sd, speed] = [this.values.get("traffic.speed_sd_mps"), this.values.get("traffic.speed_mps")];
     return sd > speed ? `traffic.speed_sd_mps must be <= traffic.speed_mps (${speed}), got ${sd}` : null;
   }
 
   brokenRule(key, value) {
+    if (!this.fields.has(key)) return null; // the fleet, which has rules of its own, and what only the server reads
     const { kind, rules, choices } = this.fields.get(key);
     if (kind === "choice") return choices.includes(value) ? null : `one of ${choices.join(", ")}`;
     if (kind === "range") return null;
@@ -97,6 +140,8 @@ export class ScenarioState {
   fromParameters(parameters) {
     this.use(this.presets.has(parameters.get("from")) ? parameters.get("from") : "paper");
     const given = [...parameters].filter(([key]) => this.fields.has(key));
+    const fleet = parsed(parameters.get("fleet") ?? "null");
+    if (Array.isArray(fleet) && fleet.every((each) => each && typeof each === "object")) this.values.set("fleet", fleet);
     const keys = given.map(([key]) => key);
     if (SIZES.some((key) => keys.includes(key)) && !this.bySize) for (const key of SECONDS) this.values.delete(key);
     if (SECONDS.some((key) => keys.includes(key)) && this.bySize) for (const key of SIZES) this.values.delete(key);
@@ -115,7 +160,9 @@ function parsed(text) {
 export function flat(tables) {
   return new Map(
     Object.entries(tables).flatMap(([table, values]) =>
-      Object.entries(values).map(([name, value]) => [`${table}.${name}`, value]),
+      Array.isArray(values)
+        ? [[table, values]] // the fleet
+        : Object.entries(values).map(([name, value]) => [`${table}.${name}`, value]),
     ),
   );
 }

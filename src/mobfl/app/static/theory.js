@@ -11,11 +11,11 @@ const ORDER = 20; // of the quadrature between two edges
 
 /** What the theory needs of a scenario's tables, link times as seconds. */
 export function conditions(tables) {
-  const { road, traffic, link, compute, training } = tables;
+  const { road, traffic, link, training } = tables;
   const bySize = link.model_bytes !== undefined;
   const download_s = bySize ? (8 * link.model_bytes) / link.downlink_bps : link.download_s;
   const upload_s = bySize ? (8 * link.model_bytes) / link.uplink_bps : link.upload_s;
-  const jitters = compute.extra_step_s > LEAST_JITTER * compute.min_step_s;
+  const classes = classesOf(tables);
   const spreads = traffic.speed_sd_mps > LEAST_SPREAD * traffic.speed_mps;
   const slowest = Math.max(LEAST_SPEED * traffic.speed_mps, traffic.speed_mps + NORMAL_EDGES[0] * traffic.speed_sd_mps);
   return {
@@ -26,25 +26,42 @@ export function conditions(tables) {
     download_s,
     upload_s,
     transfer_s: download_s + upload_s,
-    min_step_s: compute.min_step_s,
-    extra_step_s: compute.extra_step_s,
+    classes,
+    min_step_s: Math.min(...classes.map((each) => each.min_step_s)),
+    known: classes.every((each) => each.law === "exponential"),
     noise: training.noise_uploads > LEAST_NOISE ? training.noise_uploads : null,
-    jitters,
     spreads,
     dwell_s: road.length_m / traffic.speed_mps,
     longest_s: spreads ? road.length_m / slowest : road.length_m / traffic.speed_mps,
   };
 }
 
-/** T_min(H) = αH + τ_down + τ_up. */
+/** The classes of vehicles, of which the paper's road has one; what a class does not say comes from compute. */
+function classesOf({ compute, fleet }) {
+  const given = fleet?.length ? fleet : [{ share: 1 }];
+  return given.map((each) => {
+    const law = each.step_samples ? "measured" : (each.law ?? compute.law ?? "exponential");
+    const min_step_s = each.min_step_s ?? compute.min_step_s;
+    const extra_step_s = each.extra_step_s ?? compute.extra_step_s;
+    return { share: each.share, law, min_step_s, extra_step_s, jitters: extra_step_s > LEAST_JITTER * min_step_s };
+  });
+}
+
+/** T_min(H) = αH + τ_down + τ_up, of the quickest class. */
 export function minDelay(road, h) {
   return road.min_step_s * h + road.transfer_s;
+}
+
+/** Where a class begins to be done in time, and g(H, ·) may bend or leap: every class's T_min(H), in order. */
+export function minDelays(road, h) {
+  return road.classes.map(({ min_step_s }) => min_step_s * h + road.transfer_s).sort((a, b) => a - b);
 }
 
 /** Whether a vehicle can ever upload after H local steps. */
 export function fits(road, h) {
   const spare = road.longest_s - minDelay(road, h);
-  return spare > 0 || (spare === 0 && road.extra_step_s === 0);
+  const quickest = road.classes.filter(({ min_step_s }) => min_step_s === road.min_step_s);
+  return spare > 0 || (spare === 0 && quickest.some(({ extra_step_s }) => extra_step_s === 0));
 }
 
 /** H_max, the largest H that fits; 0 if none does. */
@@ -63,40 +80,46 @@ export function promise(road, h, t) {
 
 /** Λ(H, T) = λ·E[|T − D|·F_S(m) + 2·E(m − S)⁺], m = min(T, D). */
 export function expectedUploads(road, h, t) {
-  const delay = delayOf(road, h);
-  const uploads = averageOverDwell(road, delay, t, (d) => {
+  return road.arrivals_per_s * sumOverClasses(road, h, (delay) => uploadsOf(road, delay, t));
+}
+
+function uploadsOf(road, delay, t) {
+  return averageOverDwell(road, delay, t, (d) => {
     const window = Math.min(t, d);
     const share = cdf(delay, window);
     return Math.abs(t - d) * share + 2 * integral(delay, window, share);
   });
-  return road.arrivals_per_s * uploads;
 }
 
-/** Λ and its first two derivatives in T, for T ≥ T_min(H) and steps that jitter. */
-export function uploadsAndSlopes(road, h, t) {
-  const delay = delayOf(road, h);
-  const density = Math.exp((delay.shift - t) / delay.scale) / delay.scale;
-  let [uploads, slope, gains] = [0, 0, 0];
-  eachDwell(road, delay, t, (d, weight) => {
-    const window = Math.min(t, d);
-    const share = cdf(delay, window);
-    const gain = density * Math.max(d - t, 0);
-    uploads += weight * (Math.abs(d - t) * share + 2 * integral(delay, window, share));
-    slope += weight * (share + gain);
-    gains += weight * gain;
-  });
-  const rate = road.arrivals_per_s;
-  return { uploads: rate * uploads, slope: rate * slope, bend: (rate * gains) / -delay.scale };
+/** Λ and its first two derivatives in T, from the classes with T_min(H) ≤ `from` ≤ T: those are smooth. */
+export function uploadsAndSlopes(road, h, t, from) {
+  let [uploads, slope, bend] = [0, 0, 0];
+  for (const each of road.classes) {
+    const delay = delayOf(road, each, h);
+    if (delay.shift > from) continue;
+    const density = delay.scale > 0 ? Math.exp((delay.shift - t) / delay.scale) / delay.scale : 0;
+    const rate = road.arrivals_per_s * each.share;
+    eachDwell(road, delay, t, (d, weight) => {
+      const window = Math.min(t, d);
+      const share = cdf(delay, window);
+      const gain = density * Math.max(d - t, 0);
+      uploads += rate * weight * (Math.abs(d - t) * share + 2 * integral(delay, window, share));
+      slope += rate * weight * (share + gain);
+      if (gain > 0) bend -= (rate * weight * gain) / delay.scale;
+    });
+  }
+  return { uploads, slope, bend };
 }
 
 /** C0(H) and C1(H): Λ = λ·(C0·T + C1) once T is at least the longest dwell. */
 export function longRoundLine(road, h) {
-  const delay = delayOf(road, h);
-  const c0 = averageOverDwell(road, delay, null, (d) => cdf(delay, d));
-  const c1 = averageOverDwell(road, delay, null, (d) => {
-    const share = cdf(delay, d);
-    return 2 * integral(delay, d, share) - d * share;
-  });
+  const c0 = sumOverClasses(road, h, (delay) => averageOverDwell(road, delay, null, (d) => cdf(delay, d)));
+  const c1 = sumOverClasses(road, h, (delay) =>
+    averageOverDwell(road, delay, null, (d) => {
+      const share = cdf(delay, d);
+      return 2 * integral(delay, d, share) - d * share;
+    }),
+  );
   return [c0, c1];
 }
 
@@ -115,8 +138,15 @@ export function worthFraction(uploads, noise) {
 
 // ---- delays ---------------------------------------------------------------------------------------
 
-function delayOf(road, h) {
-  return { shift: minDelay(road, h), scale: road.jitters ? road.extra_step_s * h : 0 };
+function delayOf(road, { min_step_s, extra_step_s, jitters }, h) {
+  return { shift: min_step_s * h + road.transfer_s, scale: jitters ? extra_step_s * h : 0 };
+}
+
+/** A mixture's mean is the sum of its classes', each by its share. */
+function sumOverClasses(road, h, value) {
+  let sum = 0;
+  for (const each of road.classes) sum += each.share * value(delayOf(road, each, h));
+  return sum;
 }
 
 /** P{S ≤ t}. */

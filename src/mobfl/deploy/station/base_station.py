@@ -48,8 +48,7 @@ class BaseStation:
         self._models = Models(recording.last, self._job.scenario.training.average_s)
         self._rule = settled.job.server.rule
         self._rule_state = recording.last.rule_state or self._rule.init(recording.last.model)
-        link = self._job.scenario.link
-        self._transfer_s = link.download_s + link.upload_s
+        self._transfer_s = self._site.delays.transfer_s
         scores = recording.scores
         known = not math.isnan(scores["loss"])  # else it was killed before that
         self._evaluations = Evaluations(self._job.task.evaluate, self._models.served, scores if known else None)

@@ -20,9 +20,8 @@ from mobfl.learning.uploads import Upload, fault
 from mobfl.learning.vehicles import Vehicles
 from mobfl.learning.weights import Weights
 from mobfl.mobility.crossings import Crossings
-from mobfl.rng import stream, vehicle_key
-from mobfl.scenario import Scenario
-from mobfl.servers.site import delay_s
+from mobfl.rounds.draws import Draws
+from mobfl.theory import Delays
 
 
 @dataclass(frozen=True)
@@ -30,8 +29,7 @@ class Trainer:
     """Takes the steps that an order asks for, with the draws that simulation would have made."""
 
     vehicles: Vehicles
-    road: Scenario
-    draws: np.uint64  # the stream of compute delays, whose keys address all draws of a vehicle
+    draws: Draws  # whose keys address all draws of a vehicle
     impose: bool
     reference: Weights
     codec: Codec
@@ -41,10 +39,9 @@ class Trainer:
     def of(cls, deployment: Deployment) -> "Trainer":
         task, road = deployment.build_task(), deployment.road
         job = deployment.vehicle_job(task)
-        vehicles = Vehicles.of(task, road.training, job.local_training[0], deployment.seed)
-        reference = task.initial_weights(deployment.seed)
-        draws = stream(deployment.seed, "compute")
-        return cls(vehicles, road, draws, deployment.impose, reference, job.upload_codec[0], job.digests)
+        vehicles = Vehicles.of(task, road.classes, job.local_training[0], deployment.seed)
+        reference, draws = task.initial_weights(deployment.seed), Draws(Delays.of(road), deployment.seed)
+        return cls(vehicles, draws, deployment.impose, reference, job.upload_codec[0], job.digests)
 
     def answer(self, wish: dict[str, Any], model: Weights) -> tuple[dict[str, Any], bytes]:
         """The upload after the steps as it travels, D_m, and after how long the vehicle is to answer (0: at once)."""
@@ -53,7 +50,7 @@ class Trainer:
             raise InputError(f"the model must be the task's, got one that is {reason}")
         key, attempt, steps = self._key(wish), int(wish["attempt"]), int(wish["local_steps"])
         upload = self.vehicles.train(key, attempt, model, steps, float(wish["learning_rate"]))
-        delay = delay_s(self.road.link, self.road.compute, key, attempt, steps) if self.impose else 0.0
+        delay = self.draws.delay_s(key, attempt, steps) if self.impose else 0.0
         return {"samples": upload.samples, "delay_s": delay}, self.codec.encode(upload.weights, model)
 
     def _check_agreed(self, wish: dict[str, Any]) -> None:
@@ -70,10 +67,10 @@ class Trainer:
     def _key(self, wish: dict[str, Any]) -> np.uint64:
         """By the crossing's key where it is told, else by the vehicle's name, as crossings have it."""
         if wish.get("key"):
-            crossing = np.uint64(int(wish["key"]))
+            crossing = np.array([int(wish["key"])], np.uint64)
         else:
-            crossing = Crossings(np.array([str(wish["vehicle"])]), np.zeros(1), np.ones(1)).keys[0]
-        return np.uint64(vehicle_key(self.draws, crossing))
+            crossing = Crossings(np.array([str(wish["vehicle"])]), np.zeros(1), np.ones(1)).keys
+        return self.draws.keys(crossing)[0]
 
 
 class TrainerServer(socketserver.ThreadingUnixStreamServer):

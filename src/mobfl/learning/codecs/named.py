@@ -19,7 +19,8 @@ CODECS = Kind(
 class Codec(Protocol):
     """Knows nothing but models; may be asked by several threads at once."""
 
-    def encode(self, weights: Weights, base: Weights) -> bytes: ...
+    def encode(self, weights: Weights, base: Weights) -> bytes:
+        """An upload as it is sent; `base` is the model that the vehicle downloaded."""
 
     def decode(self, data: bytes, base: Weights) -> Weights:
         """Raises `ValueError` where the bytes are no upload of a model like the base."""

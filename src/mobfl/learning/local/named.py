@@ -21,7 +21,7 @@ class LocalTraining(Protocol):
     """Knows nothing of roads and servers; may be asked by several threads at once."""
 
     def train(self, task: Task, model: Weights, batches: Integers, learning_rate: float) -> Weights:
-        """The model after a step per row of `batches`, which names training samples of the task."""
+        """The model after a step per row of `batches`, which holds numbers of the task's training samples."""
 
 
 def local_named(text: str | None, training: Training) -> tuple[LocalTraining, Wish]:

@@ -38,9 +38,11 @@ _WORDS = {"guard": "a guard", "apply": "a way to combine", "step": "a step of th
 class Rule(Protocol):
     """Knows nothing of time and roads. It is asked only where there is at least one good upload."""
 
-    def init(self, model: Weights) -> State: ...
+    def init(self, model: Weights) -> State:
+        """What it remembers before the first server step: named arrays."""
 
-    def apply(self, state: State, model: Weights, uploads: Sequence[Upload]) -> tuple[State, Weights]: ...
+    def apply(self, state: State, model: Weights, uploads: Sequence[Upload]) -> tuple[State, Weights]:
+        """The new state and the next model. Nothing that it is given may be changed in place."""
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,13 @@ from mobfl.errors import InputError
 from mobfl.planning.planner import best_round_s, plan
 from mobfl.policies.adaptive.arrivals import ArrivalRate
 from mobfl.policies.adaptive.bunching import Bunching
-from mobfl.policies.adaptive.delays import DelayEstimate, Delays
+from mobfl.policies.adaptive.delays import DelayEstimate, ReplyDelays
 from mobfl.policies.adaptive.observed import Observed
 from mobfl.policies.adaptive.stays import Stays
 from mobfl.rounds.estimates import Estimate
 from mobfl.rounds.rules import Order
 from mobfl.scenario import Scenario
-from mobfl.theory import Conditions
+from mobfl.theory import Conditions, Delays
 
 
 @dataclass(frozen=True)
@@ -50,15 +50,16 @@ class Controller:
     """Starts with the plan for the scenario, which is its prior; then it is told what was seen and gives orders."""
 
     def __init__(self, prior: Scenario, settings: Settings) -> None:
-        road, compute = Conditions.of(prior), prior.compute
+        road = Conditions.of(prior)
         start = plan(prior)
         if start.reason is not None:
             raise InputError(f"an adaptive plan must start from a feasible one: {start.reason}")
         self._settings, self._noise = settings, prior.training.noise_uploads
         self._rate = ArrivalRate(road.arrivals_per_s, settings.prior, settings.memory_s)
         self._stays = Stays(road.dwell, settings.prior, settings.memory_s)
-        delay = (road.transfer_s, compute.min_step_s, compute.extra_step_s)
-        self._delays = Delays(delay, settings.prior, settings.memory_s)
+        # It knows one class: of a fleet, the vehicle at random.
+        delay = (road.delays.transfer_s, road.delays.mean_min_step_s, road.delays.mean_extra_step_s)
+        self._delays = ReplyDelays(delay, settings.prior, settings.memory_s)
         self._bunching = Bunching(2 * settings.memory_s)
         self._h, self._t = start.numbers[:2]
         self._evidence = 0.0
@@ -89,8 +90,9 @@ class Controller:
         Neither spread stays nor a signal move the best H and T by much: behind a signal g promises too much, but the
         plan that it leads to is nearly the best there too (measured in docs/guides/adaptive.md).
         """
-        stay_s = self._stays.mean_s()
-        return Conditions(self._rate.value, stay_s, 1.0, 0.0, *self._delays.values(), self._noise)
+        transfer_s, min_step_s, extra_step_s = self._delays.values()
+        delays = Delays.paper(transfer_s, 0.0, min_step_s, extra_step_s)
+        return Conditions(self._rate.value, self._stays.mean_s(), 1.0, 0.0, delays, self._noise)
 
     def _reconsider(self, road: Conditions) -> None:
         best = plan(road)

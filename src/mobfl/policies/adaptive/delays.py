@@ -31,7 +31,7 @@ class DelayEstimate:
     extra_step_s: Estimate
 
 
-class Delays:
+class ReplyDelays:
     """The prior of α and β counts as a few replies that were as it says; it fades like all else."""
 
     def __init__(self, prior: tuple[float, float, float], prior_replies: float, memory_s: float) -> None:

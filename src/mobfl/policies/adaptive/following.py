@@ -14,6 +14,7 @@ from mobfl.policies.adaptive.controller import Knowledge, Settings
 from mobfl.policies.adaptive.policy import AdaptivePolicy
 from mobfl.rounds.rules import FixedPlan, Policy, Rounds, simulate_rounds
 from mobfl.scenario import Scenario
+from mobfl.theory import Delays
 
 _NOTED_EVERY_S = 300.0
 
@@ -55,7 +56,7 @@ def follow(
     """So many rounds that follow Poisson traffic, or recorded crossings for as long as they last."""
     if rounds < 1:
         raise InputError(f"rounds must be >= 1, got {rounds}")
-    policy = AdaptivePolicy(scenario, scenario.link, settings)
+    policy = AdaptivePolicy(scenario, Delays.of(scenario), settings)
     first = policy.next_order(None)
     simulated = partial(_rounds, scenario, seed, crossings)
     notes, uploads, steps = list[Note](), list[int](), 0.0
@@ -88,8 +89,7 @@ def _rounds(
     """Those that end while traffic is observed."""
     traffic, left = ObservedTraffic.of(scenario, seed, crossings), most
     blocks = simulate_rounds(
-        traffic.crossings, policy, scenario.link, scenario.compute, seed, start_s=traffic.start_s,
-        keep_vehicles=keep_vehicles,
+        traffic.crossings, policy, Delays.of(scenario), seed, start_s=traffic.start_s, keep_vehicles=keep_vehicles,
     )  # fmt: skip
     for block in blocks:
         fit = min(left, int(np.searchsorted(block.start_s + block.round_s, traffic.end_s, side="right")))

@@ -3,15 +3,16 @@
 from mobfl.policies.adaptive.controller import Controller, Settings
 from mobfl.policies.adaptive.watching import Watcher
 from mobfl.rounds.rules import Order, Rounds
-from mobfl.scenario import Link, Scenario
+from mobfl.scenario import Scenario
+from mobfl.theory import Delays
 
 
 class AdaptivePolicy:
     """H and T that follow the traffic. Asked for a first order it begins anew, so that runs repeat and resume."""
 
-    def __init__(self, prior: Scenario, link: Link, settings: Settings | None = None) -> None:
+    def __init__(self, prior: Scenario, delays: Delays, settings: Settings | None = None) -> None:
         self._prior, self.settings = prior, settings or Settings()
-        self._transfer_s = link.download_s + link.upload_s  # which only shows in how long replies take
+        self._transfer_s = delays.transfer_s  # which only shows in how long replies take
         self._begin()
 
     def _begin(self) -> None:

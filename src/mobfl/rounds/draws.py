@@ -1,0 +1,56 @@
+"""What a vehicle draws: its class once, and the time of its local steps at every attempt.
+
+Simulated rounds, other servers' schedules and deployed trainers draw here, so the same vehicle takes the same time in
+all of them.
+"""
+
+import math
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from mobfl.rng import classes_of, exponential, normal, stream, uniform, vehicle_keys
+from mobfl.theory.delays import EXPONENTIAL, LOGNORMAL, Delays, StepLaws
+
+Keys = NDArray[np.uint64]
+
+
+class Draws:
+    """The draws of one seed on a road with these delays."""
+
+    def __init__(self, delays: Delays, seed: int) -> None:
+        self.delays = delays
+        self._compute, self._class = stream(seed, "compute"), stream(seed, "class")
+        self._shares = [each.share for each in delays.classes]
+        self._laws = dict[int, StepLaws]()
+
+    def keys(self, crossings: Keys) -> Keys:
+        """What all draws of these vehicles on these visits are addressed by."""
+        return vehicle_keys(self._compute, crossings)
+
+    def classes(self, keys: Keys) -> NDArray[np.int64]:
+        """Their places among the fleet's classes."""
+        return classes_of(self._class, keys, self._shares)
+
+    def laws(self, local_steps: int) -> StepLaws:
+        if local_steps not in self._laws:
+            self._laws[local_steps] = self.delays.laws(local_steps)
+        return self._laws[local_steps]
+
+    def delay_s(self, key: np.uint64, attempt: int, local_steps: int) -> float:
+        """S: from the download's beginning to the upload's end."""
+        place = self.classes(np.array([key]))[0] if len(self._shares) > 1 else 0
+        return self.delays.transfer_s + float(compute_s(self.laws(local_steps), place, key, attempt))
+
+
+@njit(cache=True)
+def compute_s(laws, place, key, attempt):
+    """The seconds of H local steps on a vehicle of the class at `place`."""
+    least_s, law = laws.least_s[place], laws.law[place]
+    if law == EXPONENTIAL:
+        return least_s + laws.extra_s[place] * exponential(key, attempt)
+    if law == LOGNORMAL:
+        return least_s + math.exp(laws.mu[place] + laws.sigma[place] * normal(key, attempt))
+    first, stop = laws.first[place], laws.first[place + 1]
+    return least_s + laws.samples_s[first + np.int64(math.ceil(uniform(key, attempt) * (stop - first))) - 1]
