@@ -21,6 +21,12 @@ def blocks(page: Path) -> list[tuple[str, str]]:
     return re.findall(r"^```(\w+)\n(.*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
 
 
+def files(page: Path) -> dict[str, str]:
+    """Programs that a page shows under a file's name, for the reader to save."""
+    shown = r'^```python title="([\w.]+)"\n(.*?)^```$'
+    return dict(re.findall(shown, page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE))
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_programs_print_what_the_page_says(page: Path) -> None:
     for (kind, program), (next_kind, expected) in itertools.pairwise([*blocks(page), ("", "")]):
@@ -37,6 +43,8 @@ def test_programs_print_what_the_page_says(page: Path) -> None:
 def test_commands_run_when_pasted(page: Path, tmp_path: Path) -> None:
     """All but scripts/demo and scripts/test, which make the environment that this test runs in."""
     commands = [text for kind, text in blocks(page) if kind == "sh" and "scripts/" not in text]
+    for name, program in files(page).items():
+        (tmp_path / name).write_text(program, encoding="utf-8")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", "\n".join(commands)],
@@ -57,6 +65,12 @@ def assert_all_have_learnt(folder: Path) -> None:
         assert results["min_loss"] < 0.9 * start["loss"], file
         if run["task"] == "beams":
             assert results["final"]["top_10"] > start["top_10"] + 0.2, file
+
+
+def test_every_example_of_a_part_is_shown_as_it_is() -> None:
+    shown = files(ROOT / "docs/extending.md")
+    examples = {file.name: file.read_text(encoding="utf-8") for file in (ROOT / "examples/own_parts").glob("*.py")}
+    assert {name: shown.get(name) for name in examples} == examples
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -10,9 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
-import tomli_w
 
 from fake_task import CountingTask
 from mobfl import InputError, Job, Kpi, Order, Pool, Rounds, Upload, train
@@ -140,46 +138,6 @@ def test_a_changed_part_is_another_run(here: Path) -> None:
     done = mobfl(*arguments, "--resume", cwd=here)
     assert done.returncode == 2
     assert "parts.rule my_rule:Loudest.sha256 must be as in the run to be resumed" in done.stderr
-
-
-def test_a_sweep_and_its_report_know_tasks_and_parts_of_ones_own(here: Path) -> None:
-    block = {
-        "tasks": ["my_task:task"],
-        "plans": ["10,8", "my_policy:Careful"],
-        "rules": ["mean", "my_rule:Loudest"],
-        "set": {
-            "training.loss_scale": "sample",
-            "training.samples_per_vehicle": 200,
-            "training.batch_size": 32,
-            "training.duration_s": 100,
-        },
-    }
-    (here / "sweep.toml").write_text(tomli_w.dumps({"runs": [block]}))
-    done = mobfl("sweep", "sweep.toml", "--out", "runs", "--workers", "2", cwd=here)
-    assert (done.returncode, done.stdout) == (0, "4 done\n"), done.stderr
-    listed = json.loads(mobfl("results", "runs", "--json", cwd=here).stdout)
-    assert sorted({row["rule"] for row in listed}) == ["mean", "my_rule:Loudest"]
-    assert sorted({row["plan"] for row in listed}) == ["10,8", "my_policy:Careful"]
-    report = mobfl("report", "runs", cwd=here)
-    assert report.returncode == 0, report.stderr
-    page = (here / "runs" / "report.html").read_text()
-    assert "best accuracy" in page
-    assert "generated" not in page  # nobody knows where its data are from
-
-
-def test_a_task_of_ones_own_on_real_nodes(here: Path) -> None:
-    done = mobfl(
-        "deploy", "--local", "--task", "my_task:task", *QUICK, "--set", "training.duration_s=24", "--plan",
-        "my_policy:Careful:most=5,round_s=12", "--rule", "my_rule:Loudest", "--local-training", "fedprox:mu=0.01",
-        "--codec", "my_codec:Signs", "--set", "traffic.arrivals_per_s=0.3", "--scale", "1", "--out", "run", "--json",
-        cwd=here,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    table = pq.read_table(here / "run" / "rounds.parquet")
-    assert sum(table["uploads"].to_pylist()) > 0, (here / "run" / "events.jsonl").read_text()
-    assert sum(table["rejected"].to_pylist()) == 0
-    stored = json.loads((here / "run" / "run.json").read_text())
-    assert (stored["rule"], stored["codec"]) == ("my_rule:Loudest", "my_codec:Signs")
 
 
 # ---- state ----------------------------------------------------------------------------------------

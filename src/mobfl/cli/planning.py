@@ -3,9 +3,11 @@
 import json
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import click
 
+from mobfl import theory
 from mobfl.cli.options import (
     INFEASIBLE,
     console,
@@ -20,7 +22,9 @@ from mobfl.cli.options import (
 )
 from mobfl.errors import InputError
 from mobfl.planning.planner import plan as best_plan
-from mobfl.scenario import packaged_scenarios
+from mobfl.planning.plans import Plan
+from mobfl.planning.sensitivity import OFF_BY, sensitivity
+from mobfl.scenario import Scenario, packaged_scenarios
 
 
 @click.command()
@@ -55,7 +59,7 @@ def plan(
 
         draw_plan(loaded, best, plot)
     if as_json:
-        click.echo(json.dumps(best.to_dict(), indent=2))
+        click.echo(json.dumps(best.to_dict() | _beside(loaded, best, crossings is None), indent=2))
     else:
         from mobfl.cli.tables import print_plan, print_trace_plan
 
@@ -64,6 +68,15 @@ def plan(
         else:
             print_trace_plan(console(), crossings, str(trace), best)
     context.exit(INFEASIBLE if best.reason is not None else 0)
+
+
+def _beside(scenario: Scenario, best: Plan, by_theorem: bool) -> dict[str, Any]:
+    """What the table says beside the plan; a plan from a trace has no such table."""
+    if not by_theorem or best.reason is not None:
+        return {}
+    visits = theory.contributing_visit_prob(scenario, *best.numbers[:2])
+    lost = {each.name: {"below": each.loss_below, "above": each.loss_above} for each in sensitivity(scenario, best)}
+    return {"contributing_visit_prob": visits, "sensitivity": {"off_by": OFF_BY, **lost}}
 
 
 @click.command()

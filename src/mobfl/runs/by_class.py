@@ -32,9 +32,8 @@ def shares_by_class(job: Job) -> list[ClassShare]:
     """As the schedule has it: an upload that the server rejected counts too."""
     draws, names = job.site.draws, [each.name for each in job.scenario.classes]
     visits = np.array([vehicle.key for vehicle in job.site.vehicles()], np.uint64)
-    sent = [
-        (each.key, step.local_steps) for step in server_steps(job.server.schedule, job.site) for each in step.uploads
-    ]
+    server = server_steps(job.server.schedule, job.site)
+    sent = [(each.key, each.local_steps) for step in server for each in step.uploads]
     keys, steps = np.array([key for key, _ in sent], np.uint64), np.array([h for _, h in sent], np.int64)
 
     def counted(keys: Any, weights: Any = None) -> Any:
