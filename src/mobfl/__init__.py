@@ -3,8 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from mobfl import theory
-from mobfl.errors import InfeasibleError, InputError, MissingExtraError, MobflError, PartError
-from mobfl.parts import EXTRAS
+from mobfl.errors import EXTRAS, InfeasibleError, InputError, MissingExtraError, MobflError, PartError
 from mobfl.planning.planner import algorithm_1, best_round_s, plan, plan_many
 from mobfl.planning.plans import Plan, Plans, TracePlan
 from mobfl.scenario import Scenario, load_scenario

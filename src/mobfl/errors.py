@@ -41,6 +41,20 @@ class MissingExtraError(MobflError, ImportError):
         super().__init__(f"{purpose} needs the extra '{extra}': pip install 'mobfl[{extra}]'")
 
 
+# Libraries that belong to an extra, and what they are needed for.
+EXTRAS = {
+    "numba": ("simulation", "simulate"),
+    "pyarrow": ("simulation", "simulate"),
+    "safetensors": ("training", "train"),
+    "torch": ("PyTorch", "torch"),
+    "duckdb": ("results of many runs", "experiments"),
+    "joblib": ("a sweep", "experiments"),
+    "matplotlib": ("drawing a figure", "figures"),
+    "flwr": ("deployment", "flower"),
+    "libsumo": ("traffic from SUMO", "sumo"),
+}
+
+
 class PartError(MobflError):
     """A part that is not ours failed; its own exception is the cause."""
 

@@ -21,20 +21,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
-from mobfl.errors import InputError, MissingExtraError, MobflError, PartError
-
-# Libraries that belong to an extra, and what they are needed for.
-EXTRAS = {
-    "numba": ("simulation", "simulate"),
-    "pyarrow": ("simulation", "simulate"),
-    "safetensors": ("training", "train"),
-    "torch": ("PyTorch", "torch"),
-    "duckdb": ("results of many runs", "experiments"),
-    "joblib": ("a sweep", "experiments"),
-    "matplotlib": ("drawing a figure", "figures"),
-    "flwr": ("deployment", "flower"),
-    "libsumo": ("traffic from SUMO", "sumo"),
-}
+from mobfl.errors import EXTRAS, InputError, MissingExtraError, MobflError, PartError
 
 
 @dataclass(frozen=True)

@@ -32,8 +32,8 @@ def crossings(seed: int = 1, count: int = 60) -> Crossings:
     return Crossings(np.arange(count), enter, enter + random.uniform(8.0, 25.0, count))
 
 
-def simulated(plan: str, out: Path, road: Scenario = ROAD) -> Path:
-    job = Job(deployment(road, out, plan).build_task(), road, plan, 3, crossings())
+def simulated(plan: str, out: Path, road: Scenario = ROAD, **parts: str) -> Path:
+    job = Job(deployment(road, out, plan).build_task(), road, plan, 3, crossings(), **parts)
     train(job, out)
     return out
 
@@ -65,6 +65,38 @@ def test_deployed_rounds_are_simulations_rounds(tmp_path: Path, plan: str) -> No
         np.testing.assert_allclose(one, other, rtol=2e-6)
     told = json.loads((tmp_path / "real" / "run.json").read_text())
     assert (told["status"], told["deployment"]["scale"]) == ("done", SCALE)
+
+
+PARTS = {"rule": "clip+mean+momentum:beta=0.3", "local": "fedprox:mu=0.1", "codec": "half"}
+
+
+def test_rules_local_training_and_codecs_are_deployed_as_they_are_simulated(tmp_path: Path) -> None:
+    """Cut off once: what the rule remembers goes on, too."""
+
+    def stop(row: Row) -> None:
+        if row["round"] == 5:
+            raise Killed
+
+    with pytest.raises(Killed):
+        deployed(deployment(ROAD, tmp_path / "real", "10,6", scale=SCALE, **PARTS), stop)
+    deployed(deployment(ROAD, tmp_path / "real", "10,6", scale=SCALE, resume=True, **PARTS))
+    expected, got = read_history(simulated("10,6", tmp_path / "simulated", **PARTS)), read_history(tmp_path / "real")
+    assert got.columns["uploads"].sum() > 10
+    for column in expected.columns:
+        np.testing.assert_allclose(got.columns[column], expected.columns[column], rtol=2e-6, err_msg=column)
+    stored = json.loads((tmp_path / "real" / "run.json").read_text())
+    assert (stored["local"], stored["codec"]) == ("fedprox:momentum=0,mu=0.1", "half")
+
+
+@pytest.mark.parametrize("parts", [{"local": "fedprox:mu=0.2"}, {"codec": "plain"}])
+def test_a_vehicle_with_other_parts_refuses(tmp_path: Path, parts: dict[str, str]) -> None:
+    station = Trainer.of(deployment(ROAD, tmp_path, "10,6", **PARTS))
+    vehicle = Trainer.of(deployment(ROAD, tmp_path, "10,6", **{**PARTS, **parts}))
+    wish = {"vehicle": "a", "attempt": 0, "local_steps": 2, "learning_rate": 0.1, **station.digests}
+    station.answer(wish, station.reference)
+    (kind,) = parts
+    with pytest.raises(InputError, match=f"the base station's {kind} must be this vehicle's"):
+        vehicle.answer(wish, vehicle.reference)
 
 
 class Killed(Exception):  # noqa: N818

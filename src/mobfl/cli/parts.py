@@ -3,13 +3,15 @@
 import inspect
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from mobfl.cli.options import json_option, need
 from mobfl.errors import MobflError
-from mobfl.parts import REQUIRED, Kind, parameters_of
+
+if TYPE_CHECKING:
+    from mobfl.parts import Kind
 
 
 @click.command()
@@ -41,7 +43,7 @@ def _print(name: str, rows: list[dict[str, Any]]) -> None:
             click.echo(f"  {'':<14}   " + ", ".join(f"{key}={value}" for key, value in row["parameters"].items()))
 
 
-def _kinds() -> dict[str, Kind]:
+def _kinds() -> "dict[str, Kind]":
     from mobfl.learning.codecs import CODECS
     from mobfl.learning.local import LOCALS
     from mobfl.learning.rules import RULES
@@ -52,7 +54,9 @@ def _kinds() -> dict[str, Kind]:
     return {kind.plural: kind for kind in (TASKS, TRAFFIC, SCHEDULES, RULES, LOCALS, CODECS)}
 
 
-def _rows(plural: str, kind: Kind) -> Iterator[dict[str, Any]]:
+def _rows(plural: str, kind: "Kind") -> Iterator[dict[str, Any]]:
+    from mobfl.parts import REQUIRED, parameters_of
+
     for name in (*kind.ours, *kind.installed()):
         try:
             found = kind.find(name)

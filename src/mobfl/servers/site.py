@@ -37,8 +37,7 @@ class Site:
 
     Args:
         traffic: Crossings, in blocks in the order of time.
-        link: How long transfers take.
-        compute: How long local steps take.
+        delays: How long download, local steps and upload take.
         seed: Of the computing delays.
         start_s: When training begins, on the traffic's clock.
         duration_s: How long it lasts.
