@@ -123,9 +123,9 @@ def uniforms(stream: np.uint64, vehicles: NDArray[np.uint64]) -> NDArray[np.floa
     return draws
 
 
-def classes_of(stream: np.uint64, vehicles: NDArray[np.uint64], shares: Sequence[float]) -> NDArray[np.int64]:
+def classes_of(stream: np.uint64, vehicles: NDArray[np.uint64], shares: Sequence[float]) -> NDArray[np.int8]:
     """The class of every vehicle, as its place in `shares`, which are the classes' chances."""
     if len(shares) == 1:
-        return np.zeros(len(vehicles), np.int64)
+        return np.zeros(len(vehicles), np.int8)
     bounds = np.cumsum(shares)[:-1]  # what is above all of them is the last class
-    return np.searchsorted(bounds, uniforms(stream, vehicles))
+    return np.searchsorted(bounds, uniforms(stream, vehicles)).astype(np.int8)

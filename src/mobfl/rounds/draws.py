@@ -29,7 +29,7 @@ class Draws:
         """What all draws of these vehicles on these visits are addressed by."""
         return vehicle_keys(self._compute, crossings)
 
-    def classes(self, keys: Keys) -> NDArray[np.int64]:
+    def classes(self, keys: Keys) -> NDArray[np.int8]:
         """Their places among the fleet's classes."""
         return classes_of(self._class, keys, self._shares)
 
@@ -47,10 +47,21 @@ class Draws:
 @njit(cache=True)
 def compute_s(laws, place, key, attempt):
     """The seconds of H local steps on a vehicle of the class at `place`."""
-    least_s, law = laws.least_s[place], laws.law[place]
-    if law == EXPONENTIAL:
-        return least_s + laws.extra_s[place] * exponential(key, attempt)
-    if law == LOGNORMAL:
+    if laws.law[place] == EXPONENTIAL:
+        return exponential_s(laws.least_s[place], laws.extra_s[place], key, attempt)
+    return other_law_s(laws, place, key, attempt)
+
+
+@njit(inline="always", cache=True)
+def exponential_s(least_s, extra_s, key, attempt):
+    """The paper's law, apart from the others: in the loop over all vehicles it must be quick."""
+    return least_s + extra_s * exponential(key, attempt)
+
+
+@njit(cache=True)
+def other_law_s(laws, place, key, attempt):
+    least_s = laws.least_s[place]
+    if laws.law[place] == LOGNORMAL:
         return least_s + math.exp(laws.mu[place] + laws.sigma[place] * normal(key, attempt))
     first, stop = laws.first[place], laws.first[place + 1]
     return least_s + laws.samples_s[first + np.int64(math.ceil(uniform(key, attempt) * (stop - first))) - 1]

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from mobfl.errors import InputError
 from mobfl.mobility.crossings import Crossings
-from mobfl.rounds.draws import Draws, compute_s
+from mobfl.rounds.draws import Draws, exponential_s, other_law_s
 from mobfl.theory import Delays
+from mobfl.theory.delays import EXPONENTIAL
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -93,7 +94,7 @@ class VehicleRows:
     compute_s: Array
     end_s: Array
     outcome: NDArray[np.int8]
-    vehicle_class: Integers  # its place in the fleet
+    vehicle_class: NDArray[np.int8]  # its place in the fleet
 
     def __len__(self) -> int:
         return len(self.round)
@@ -203,12 +204,12 @@ class _Vehicles:
     enter_s: Array
     leave_s: Array
     attempt: Integers
-    vehicle_class: Integers
+    vehicle_class: NDArray[np.int8]
 
     @classmethod
     def none(cls) -> "_Vehicles":
         whole, real = np.empty(0, np.int64), np.empty(0)
-        return cls(whole, np.empty(0, np.uint64), real, real, whole, whole)
+        return cls(whole, np.empty(0, np.uint64), real, real, whole, np.empty(0, np.int8))
 
     def __len__(self) -> int:
         return len(self.label)
@@ -290,7 +291,7 @@ def _most_pairs(vehicles: _Vehicles, start_s: float, end_s: float, t: float) -> 
 
 
 def _empty_rows(pairs: int) -> tuple[Any, ...]:
-    kinds = (np.int64, np.int64, np.uint64, np.int64, np.float64, np.float64, np.float64, np.int8, np.int64)
+    kinds = (np.int64, np.int64, np.uint64, np.int64, np.float64, np.float64, np.float64, np.int8, np.int8)
     return tuple(np.empty(pairs, kind) for kind in kinds)
 
 
@@ -301,6 +302,7 @@ def _run_rounds(starts, t, delays, number, there, vehicles, counts, rows):
     Returns who is still there after the last round, and how many rows were written.
     """
     transfers_s, laws = delays
+    law, least_s, extra_s = laws.law, laws.least_s, laws.extra_s
     present, uploads = counts
     label, key, enter, leave, attempt, place = vehicles
     row_round, row_vehicle, row_key, row_attempt, row_begin, row_compute, row_end, row_outcome, row_place = rows
@@ -322,7 +324,11 @@ def _run_rounds(starts, t, delays, number, there, vehicles, counts, rows):
             # Relative to the start, and exactly T for those who are there throughout.
             begin = max(enter[i], start)
             time_left, stay_left = t - max(enter[i] - start, 0.0), leave[i] - begin
-            compute = compute_s(laws, place[i], key[i], attempt[i])
+            c = place[i]
+            if law[c] == EXPONENTIAL:
+                compute = exponential_s(least_s[c], extra_s[c], key[i], attempt[i])
+            else:
+                compute = other_law_s(laws, c, key[i], attempt[i])
             uploaded = transfers_s + compute <= min(time_left, stay_left) + rounding
             successes += uploaded
             if keep_rows:

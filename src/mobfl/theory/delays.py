@@ -130,7 +130,7 @@ class Delays:
         """Whether the best T of every class alone is a root."""
         return all(each.exact for each in self.classes)
 
-    @property
+    @cached_property
     def min_step_s(self) -> Any:
         """α of the quickest class."""
         return _least([each.min_step_s for each in self.classes])
@@ -145,7 +145,7 @@ class Delays:
         """β of a vehicle at random."""
         return sum(each.share * each.extra_step_s for each in self.classes)
 
-    @property
+    @cached_property
     def quickest_may_be_least(self) -> Any:
         """Whether the least delay of all comes with a chance above zero."""
         if len(self.classes) == 1:
@@ -155,7 +155,7 @@ class Delays:
 
     def least_s(self, local_steps: ArrayLike) -> Any:
         """T_min(H) = αH + τ_down + τ_up, of the quickest class."""
-        return _least(self.least_by_class_s(local_steps))
+        return self.min_step_s * np.asarray(local_steps) + self.transfer_s
 
     def least_by_class_s(self, local_steps: ArrayLike) -> list[Any]:
         """T_min(H) of every class."""
@@ -167,6 +167,8 @@ class Delays:
 
     def total(self, h: Any) -> Delay:
         """S of H steps on a vehicle at random: download, steps and upload."""
+        if len(self.classes) == 1:
+            return self.classes[0].delay(self.least_s(h), h)
         return self._mixed([delay for _, delay in self.by_class(h)])
 
     def by_class(self, h: Any) -> Iterator[tuple[float, Delay]]:

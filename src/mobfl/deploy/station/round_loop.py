@@ -274,7 +274,7 @@ def as_rounds(work: RoundWork, attempts: Iterable[Attempt], transfer_s: float) -
         column((each.answer_s - each.begin_s - transfer_s for each in rows), np.float64),
         column((min(each.left_s, work.end_s) for each in rows), np.float64),
         column(outcomes, np.int8),
-        np.zeros(len(rows), np.int64),  # a base station does not see the class
+        np.zeros(len(rows), np.int8),  # a base station does not see the class
     )  # fmt: skip
     one = np.array([work.number]), np.array([work.start_s]), np.array([len(rows)])
     return Rounds(work.local_steps, work.round_s, *one, np.array([outcomes.count(Outcome.UPLOADED)]), vehicles)
