@@ -20,7 +20,10 @@ def test_the_papers_plan_as_json() -> None:
     plan = json.loads(done.stdout)
     assert list(plan) == [
         "status", "local_steps", "round_s", "objective", "expected_uploads", "valid_round_prob", "reason",
+        "contributing_visit_prob", "sensitivity",
     ]  # fmt: skip
+    assert plan["sensitivity"]["off_by"] == 0.2
+    assert plan["sensitivity"]["round_s"]["below"] == pytest.approx(0.0943, abs=1e-4)
     assert (plan["status"], plan["local_steps"], plan["reason"]) == ("ok", 24, None)
     assert plan["round_s"] == pytest.approx(11.7763, abs=1e-4)
 

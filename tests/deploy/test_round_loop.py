@@ -214,7 +214,7 @@ def test_an_answer_that_cannot_be_unpacked_costs_its_own_upload(tmp_path: Path) 
     story = Story(tmp_path, vehicle(1, 4.0), vehicle(2, 5.0), vehicle(3, 6.0))
     story.loop = RoundLoop(
         CrookedGrid(list(story.loop._grid._nodes.values()), story.clock),  # type: ignore[attr-defined]
-        story.clock, "run 7", story.log, most_samples=10,
+        story.clock, "run 7", story.log, AGREED,
     )  # fmt: skip
     assert len(story.round().uploads) == 2
     assert len(story.round(1).uploads) == 2

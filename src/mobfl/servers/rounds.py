@@ -67,5 +67,5 @@ def single_steps(block: Rounds, origin_s: float) -> Iterator[ServerStep]:
 def deployable(schedule: Schedule) -> Policy:
     """The policy of a schedule that sees only the past; raises for one that is for simulation only."""
     if not isinstance(schedule, PlannedRounds):
-        raise InputError(f"the plan must have rounds of a length T to be deployed, got {schedule.name}")
+        raise InputError(f"plan must have rounds of a length T to be deployed, got {schedule.name}")
     return schedule.policy
