@@ -248,7 +248,10 @@ def test_sumos_files_are_read_too(page: PageServer) -> None:
     status, came = upload(page, "fcd.csv", fcd, "box:0,-5,400,5")
     assert (status, came["dwell_s"]) == (200, pytest.approx(20.0, abs=0.5))
     status, lines = errors(upload(page, "fcd.csv", fcd))
-    assert (status, lines) == (400, ["trace 'fcd.csv' holds positions: a section must say which part of the road counts"])
+    assert (status, lines) == (
+        400,
+        ["trace 'fcd.csv' holds positions: a section must say which part of the road counts"],
+    )
 
 
 @pytest.mark.parametrize(

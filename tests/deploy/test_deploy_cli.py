@@ -66,7 +66,7 @@ def test_the_app_folder_holds_the_whole_deployment(tmp_path: Path) -> None:
         "clientapp": "mobfl.deploy.vehicle.client_app:app",
     }
     told = Deployment.of_app(tmp_path / "app")
-    assert (told.plan, told.road.training.momentum, told.impose) == ("adaptive", 0.5, False)
+    assert (told.plan, told.built_scenario.training.momentum, told.impose) == ("adaptive", 0.5, False)
     with pytest.raises(InputError, match="must be a new or empty folder"):
         write_app(tmp_path / "app", told)
     with pytest.raises(InputError, match="must be a folder that mobfl deploy --app wrote"):

@@ -54,7 +54,7 @@ class Deployment:
         return not self.resume and (self.scale is None or not self.impose)
 
     @property
-    def road(self) -> Scenario:
+    def built_scenario(self) -> Scenario:
         return Scenario.from_dict(self.scenario)
 
     def to_json(self) -> str:
@@ -85,7 +85,7 @@ class Deployment:
         """The task of that name; one of somebody's own is looked for where the command was given, too."""
         self.enter_home()
         data = None if self.data is None else Path(self.data)
-        scale = self.road.training.loss_scale
+        scale = self.built_scenario.training.loss_scale
         return build_task(self.task, TaskRequest(self.options, data, scale, self.backend, self.device))
 
     def enter_home(self) -> None:
@@ -93,12 +93,12 @@ class Deployment:
         if self.home is not None and self.home not in sys.path and Path(self.home).is_dir():
             sys.path.insert(0, self.home)
 
-    def job(self, task: Task, road: Scenario, crossings: Crossings | None = None) -> Job:
+    def job(self, task: Task, scenario: Scenario, crossings: Crossings | None = None) -> Job:
         """As for `mobfl train`; raises where no plan is possible on this road."""
         self.enter_home()
         trace = None if self.trace is None else Path(self.trace).name
-        return Job(task, road, self.plan, self.seed, crossings, trace, self.rule, self.local, self.codec)
+        return Job(task, scenario, self.plan, self.seed, crossings, trace, self.rule, self.local, self.codec)
 
     def vehicle_job(self, task: Task) -> Job:
         """What a vehicle must know of it: how to train, and how uploads travel."""
-        return self.job(task, self.road)
+        return self.job(task, self.built_scenario)

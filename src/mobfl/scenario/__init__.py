@@ -1,6 +1,7 @@
 """What a person writes: a road as checked tables, with TOML in and out."""
 
 from mobfl.scenario.compute import Compute, Law, VehicleClass
+from mobfl.scenario.loading import load_scenario, packaged_scenarios, parse_setting
 from mobfl.scenario.measured import with_samples_read
 from mobfl.scenario.tables import (
     FIELDS,
@@ -11,10 +12,7 @@ from mobfl.scenario.tables import (
     Link,
     Scenario,
     Training,
-    load_scenario,
     most_steps,
-    packaged_scenarios,
-    parse_setting,
     transfer_s,
 )
 from mobfl.scenario.values import MOST, Count, Positive, Table

@@ -1,23 +1,18 @@
-"""What a road is: frozen, validated nouns, with TOML in and out.
+"""What a road is: frozen, validated nouns.
 
 A scenario has five tables, and a list of them where vehicles are of several classes; their keys are the names of
 docs/background/symbols.md, in SI units. Whatever is not given takes the paper's value.
 """
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from importlib import resources
-from importlib.resources.abc import Traversable
-from pathlib import Path
 from typing import Annotated, Any, Literal, Self, cast
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from mobfl.errors import InputError
 from mobfl.scenario.compute import Compute, VehicleClass, overlaid
-from mobfl.scenario.measured import with_samples_read
 from mobfl.scenario.values import Count, CountOrRange, Number, Positive, Table
 from mobfl.scenario.wording import mistakes
 
@@ -285,41 +280,3 @@ FIELDS = {
     for key, field in cast(type[Table], info.annotation).model_fields.items()
 }
 _REASONS = {key: field.description for key, field in FIELDS.items() if field.description}
-
-
-def packaged_scenarios() -> dict[str, Traversable]:
-    """The scenarios that come with mobfl, by name."""
-    files = (resources.files("mobfl.scenario") / "packaged").iterdir()
-    return {file.name.removesuffix(".toml"): file for file in sorted(files, key=lambda file: file.name)}
-
-
-def load_scenario(source: str | Path = "paper") -> Scenario:
-    """The scenario in a TOML file, or the packaged one of that name."""
-    packaged = packaged_scenarios()
-    file = packaged.get(str(source)) or Path(source)
-    try:
-        tables = tomllib.loads(file.read_text(encoding="utf-8-sig"))
-        return Scenario.from_dict(with_samples_read(tables, Path(source).parent))
-    except FileNotFoundError:
-        names = ", ".join(packaged)
-        raise InputError(f"scenario {str(source)!r} must be a file or one of {names}: no such file") from None
-    except OSError as error:
-        raise InputError(f"scenario {str(source)!r} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise InputError(f"scenario {str(source)!r} must be TOML in UTF-8, got other bytes") from None
-    except (ValueError, RecursionError) as error:  # TOML's own errors are of the first kind
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"scenario {str(source)!r} must be TOML: {error}") from None
-
-
-def parse_setting(text: str, option: str = "set", form: str = "TABLE.KEY=VALUE") -> tuple[str, Any]:
-    """`road.length_m=500` as key and value; a value that is not TOML is taken as text."""
-    key, equals, value = text.partition("=")
-    if not equals or not all(part.strip() for part in key.split(".")):
-        raise InputError(f"{option} must be {form}, got {text!r}")
-    try:
-        parsed = tomllib.loads(f"value = {value}")
-    except (ValueError, RecursionError):
-        return key.strip(), value.strip()
-    return key.strip(), parsed["value"] if len(parsed) == 1 else value.strip()

@@ -63,11 +63,11 @@ def _job(
     deployment: Deployment, task: Task, crossings: Crossings | None, scale: float | None, round_trip_s: float | None
 ) -> Job:
     """Where delays are real, what messages take is the time of download and upload."""
-    road = deployment.road
+    scenario = deployment.built_scenario
     if round_trip_s is not None and not deployment.impose:
         half_s = round_trip_s / (scale or 1.0) / 2
-        road = road.with_values({"link.download_s": half_s, "link.upload_s": half_s})
-    job = deployment.job(task, road, crossings)
+        scenario = scenario.with_values({"link.download_s": half_s, "link.upload_s": half_s})
+    job = deployment.job(task, scenario, crossings)
     policy_of(job)  # which checks that there is one
     check_job(job)
     return job

@@ -37,10 +37,10 @@ class Trainer:
 
     @classmethod
     def of(cls, deployment: Deployment) -> "Trainer":
-        task, road = deployment.build_task(), deployment.road
+        task, scenario = deployment.build_task(), deployment.built_scenario
         job = deployment.vehicle_job(task)
-        vehicles = Vehicles.of(task, road.classes, job.local_training[0], deployment.seed)
-        reference, draws = task.initial_weights(deployment.seed), Draws(Delays.of(road), deployment.seed)
+        vehicles = Vehicles.of(task, scenario.classes, job.local_training[0], deployment.seed)
+        reference, draws = task.initial_weights(deployment.seed), Draws(Delays.of(scenario), deployment.seed)
         return cls(vehicles, draws, deployment.impose, reference, job.upload_codec[0], job.digests)
 
     def answer(self, wish: dict[str, Any], model: Weights) -> tuple[dict[str, Any], bytes]:
