@@ -88,6 +88,15 @@ def test_a_part_that_breaks_says_whose_fault_it_is(here: Path) -> None:
     assert not (here / "run").exists()
 
 
+def test_a_part_that_breaks_in_the_middle_of_a_run_is_named(here: Path) -> None:
+    rule = "class Late:\n    def apply(self, state, model, uploads):\n        return state, model['nothing']\n"
+    (here / "late.py").write_text(rule)
+    done = mobfl("train", "my_task:task", *QUICK, "--rule", "late:Late", "--out", "run", cwd=here)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "a part of your own broke: KeyError: 'nothing' (late.py, line 3)\n"
+    assert json.loads((here / "run" / "run.json").read_text())["status"] == "failed"
+
+
 def test_mobfl_parts_lists_all_of_them() -> None:
     done = mobfl("parts", "--json", cwd=ROOT)
     rows = json.loads(done.stdout)
@@ -165,7 +174,18 @@ class Drifting:
         return Order(min(self.asked, 9), 5.0)
 
 
-@pytest.mark.parametrize("parts", [{"rule": Forgetful()}, {"plan": Drifting()}])
+class Tiring:
+    """Local training that grows weaker the more often it is asked."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def train(self, task: Any, model: Weights, batches: Any, learning_rate: float) -> Weights:
+        self.asked += 1
+        return {"w": model["w"] + np.float32(1 / self.asked)}
+
+
+@pytest.mark.parametrize("parts", [{"rule": Forgetful()}, {"plan": Drifting()}, {"local": Tiring()}])
 def test_state_never_goes_from_one_run_to_the_next(tmp_path: Path, parts: dict[str, Any]) -> None:
     job = replace(Job(CountingTask(), BUSY, (5, 6.0), 3), **parts)
     first, second = train(job, tmp_path / "a"), train(job, tmp_path / "b")

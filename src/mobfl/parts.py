@@ -126,8 +126,8 @@ class Kind:
         if wish.words:
             raise InputError(f"{self.word} {wish.name} must have parameters as NAME=VALUE, got {wish.words[0]!r}")
         if unknown := [key for key in wish.values if key not in known]:
-            names = f"are {', '.join(known)}" if known else "do not exist"
-            raise InputError(f"{self.word} {wish.name} has no parameter {unknown[0]}: its parameters {names}")
+            names = f"its parameters are {', '.join(known)}" if known else "it takes none"
+            raise InputError(f"{self.word} {wish.name} has no parameter {unknown[0]}: {names}")
         if missing := [key for key, default in known.items() if default is REQUIRED and key not in wish.values]:
             raise InputError(f"{self.word} {wish.name} must be given {missing[0]}, as {wish.name}:{missing[0]}=…")
         try:

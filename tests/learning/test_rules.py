@@ -104,7 +104,7 @@ def test_a_chain_is_applied_from_left_to_right() -> None:
         ("mena", "rule must be one of clip, mean, median, .* got 'mena'; did you mean mean?"),
         ("mean+median", "rule must have one way to combine uploads, got 2 in 'mean.median'"),
         ("adam+clip", "a step of the server stands before a guard"),
-        ("mean:weight=2", "rule mean has no parameter weight: its parameters do not exist"),
+        ("mean:weight=2", "rule mean has no parameter weight: it takes none"),
         ("adam:rat=2", "rule adam has no parameter rat: its parameters are rate, beta1, beta2, tau"),
         ("adam:rate=0", "adam must have a rate > 0, got 0"),
         ("clip:times=-1", "clip must have times > 0, got -1"),

@@ -76,7 +76,7 @@ class _Asked(NamedTuple):
 @takes_scenario
 @click.option("--local", is_flag=True, help="On this machine: vehicles are processes that come and go.")
 @click.option("--app", type=click.Path(path_type=Path), metavar="FOLDER", help="Write the app for many machines.")
-@click.option("--task", default="beams", show_default=True, help="beams, trajectories, or MODULE:FUNCTION of your own.")
+@click.option("--task", default="beams", show_default=True, help="A task's name, or MODULE:OBJECT of your own.")
 @click.option("--option", "options", metavar="KEY=VALUE", multiple=True, help="An option of the task; may be repeated.")
 @plan_option
 @rule_option

@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import Any
 
 from mobfl.errors import InputError
-from mobfl.learning.codecs import CODECS, Codec, codec_named
+from mobfl.learning.codecs import Codec, codec_named
 from mobfl.learning.holdings import check_samples
-from mobfl.learning.local import LOCALS, LocalTraining, local_named
+from mobfl.learning.local import LocalTraining, local_named
 from mobfl.learning.rules import RULES, Rule
 from mobfl.learning.rules.chain import Link
 from mobfl.learning.task import Task
@@ -108,8 +108,16 @@ class Job:
     def digests(self) -> dict[str, str]:
         """What base station and vehicle must agree on: how vehicles train, and how uploads travel."""
         named = {"local": self.local_training[1], "codec": self.upload_codec[1]}
-        description = {part: json.dumps([str(wish), self._code.get(part)]) for part, wish in named.items()}
-        return {part: hashlib.sha256(text.encode()).hexdigest()[:16] for part, text in description.items()}
+        texts = {part: json.dumps([str(wish), self._vehicle_code[part]]) for part, wish in named.items()}
+        return {part: hashlib.sha256(text.encode()).hexdigest()[:16] for part, text in texts.items()}
+
+    @property
+    def _vehicle_code(self) -> dict[str, dict[str, str] | None]:
+        """Of what runs on vehicles, which need not have the base station's parts."""
+        return {
+            "local": _code(LOCALS, self.local, lambda _: self.local_training[1].name),
+            "codec": _code(CODECS, self.codec, lambda _: self.upload_codec[1].name),
+        }
 
     @cached_property
     def _code(self) -> dict[str, dict[str, str]]:
@@ -121,9 +129,14 @@ class Job:
         }
         found["task"] = None if "code" in self.task.record else provenance(self.task)
         found["plan"] = _code(SCHEDULES, self.plan, lambda text: SCHEDULES.parse(text).name)
-        found["local"] = _code(LOCALS, self.local, lambda _: self.local_training[1].name)
-        found["codec"] = _code(CODECS, self.codec, lambda _: self.upload_codec[1].name)
+        found |= self._vehicle_code
         return {name: code for name, code in found.items() if code is not None}
+
+    @property
+    def own_files(self) -> set[str]:
+        """The files of parts that somebody wrote himself."""
+        codes = [*self._code.values(), self.task.record.get("code") or {}]
+        return {code["file"] for code in codes if "file" in code}
 
 
 def _code(kind: Kind, given: Any, name_of: Callable[[str], str]) -> dict[str, str] | None:

@@ -9,6 +9,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import takewhile
@@ -49,8 +50,9 @@ def fresh_start(task: Task, seed: int) -> tuple[Checkpoint, dict[str, float]]:
 def learn(job: Job, begun: Checkpoint, scores: Scores, workers: int = 1) -> Iterator[Learnt]:
     """The server steps after `begun`, whose model has these scores, for as long as training or the traffic lasts."""
     task, server, site = job.task, job.server, job.site
-    vehicles = Vehicles.of(task, job.scenario.classes, job.local_training[0], job.seed)
-    codec = job.upload_codec[0]
+    # As they were made, so that nothing goes from one run to the next.
+    local, codec = deepcopy((job.local_training[0], job.upload_codec[0]))
+    vehicles = Vehicles.of(task, job.scenario.classes, local, job.seed)
     models, known = Models(begun, job.scenario.training.average_s), _known(dict(scores))
     state = begun.rule_state or server.rule.init(begun.model)
     rejected = Counter(begun.rejections)

@@ -3,15 +3,16 @@
 import signal
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from mobfl.errors import InputError
+from mobfl.errors import InputError, MobflError, PartError
 from mobfl.runs import folder
 from mobfl.runs.history import History, Row
 from mobfl.runs.job import Job, check_job
-from mobfl.runs.loop import learn
+from mobfl.runs.loop import Learnt, learn
 from mobfl.runs.recording import Recording, begin, take_up
 
 CHECKPOINT_S = 30.0
@@ -89,6 +90,20 @@ def interrupts_noted() -> Iterator[Callable[[], bool]]:
         signal.signal(signal.SIGINT, before)
 
 
+def _blaming(job: Job, steps: Iterator[Learnt]) -> Iterator[Learnt]:
+    """Says whose fault it is where a part of somebody's own breaks in the middle of a run."""
+    try:
+        yield from steps
+    except MobflError:
+        raise
+    except Exception as error:
+        frames = [(Path(frame.filename).name, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+        mine = [f"{file}, line {line}" for file, line in frames if file in job.own_files]
+        if not mine:
+            raise
+        raise PartError(f"a part of your own broke: {type(error).__name__}: {error} ({mine[-1]})") from error
+
+
 def _go_on(
     run: Recording,
     job: Job,
@@ -99,7 +114,7 @@ def _go_on(
 ) -> None:
     run.save("running", workers)
     try:
-        for learnt in learn(job, run.last, run.scores, workers):
+        for learnt in _blaming(job, learn(job, run.last, run.scores, workers)):
             run.add(learnt)
             progress(learnt.row)
             if interrupted():
