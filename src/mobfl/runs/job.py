@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import Any
 
 from mobfl.errors import InputError
-from mobfl.learning.codecs import Codec, codec_named
+from mobfl.learning.codecs import CODECS, Codec, codec_named
 from mobfl.learning.holdings import check_samples
-from mobfl.learning.local import LocalTraining, local_named
+from mobfl.learning.local import LOCALS, LocalTraining, local_named
 from mobfl.learning.rules import RULES, Rule
 from mobfl.learning.rules.chain import Link
 from mobfl.learning.task import Task
