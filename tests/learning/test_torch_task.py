@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-import mobfl.learning.torch_task as module_under_test
+import mobfl.learning.torch_samples as module_under_test
 from mobfl.errors import InputError
 from mobfl.learning.task import Kpi, SgdTerms, leading
 from mobfl.learning.torch_task import TorchTask

@@ -174,7 +174,7 @@ BOX = "box:-9,-9,9,9"
         ("a.csv", OWN + "x,30\n", None, "line 4: there must be 3 values, as in the header, got 2"),
         ("a.csv", "time;id;x\n1;a;2\n", BOX, "line 1: there must be the columns time, id, x, y, got no y"),
         ("a.csv", "time;id;x;y\n2;a;2;2\n1;a;2;2\n", BOX, "line 3: there must be times in order, got 1 s after 2 s"),
-        ("a.csv", "time;id;x;y\n2;a;2;2\n", None, "holds positions: say which part of the road counts with --section"),
+        ("a.csv", "time;id;x;y\n2;a;2;2\n", None, "holds positions: a section must say which part of the road counts"),
         ("a.xml", "", None, "line 1: there must be complete XML, got no element found"),
         ("a.xml", TRIPS[:-20], None, "line 4: there must be complete XML, got"),
         ("a.xml", "<routes/>", None, "line 1: there must be tripinfos or fcd-export, got <routes>"),

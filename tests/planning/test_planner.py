@@ -343,7 +343,7 @@ def test_links_in_bytes_and_empty_tables() -> None:
         ),
         ({"training.batch_size": [64, 2.5]}, r"row 1: training\.batch_size must be a whole number, got 2\.5"),
         ({"training.noise_uploads": [0, -1]}, r"row 1: training\.noise_uploads must be >= 0, got -1"),
-        ({"training.split": ["random", "foo"]}, r"row 1: training\.split must be one of"),
+        ({"training.loss_scale": ["paper", "foo"]}, r"row 1: training\.loss_scale must be one of"),
         ({"traffic.speed_sd_mps": [1.0, 30.0]}, r"row 1: traffic\.speed_sd_mps must be <= traffic\.speed_mps"),
         ({"road.lenght_m": []}, r"road\.lenght_m is not a known key"),
         ({"road.length_m": [[1, 2], [3]]}, r"column road\.length_m must hold one value per row"),

@@ -7,6 +7,7 @@ import pytest
 
 from fake_task import CountingTask
 from mobfl import Job, Scenario, train
+from mobfl.learning.local.sgd import Sgd
 from mobfl.learning.vehicles import Vehicles
 from mobfl.rng import generator, stream
 from mobfl.rounds.draws import Draws
@@ -40,7 +41,7 @@ def test_uploads_by_class_are_those_of_the_run(name: str, tmp_path: Path) -> Non
 
 
 def test_a_vehicle_holds_what_its_class_does() -> None:
-    vehicles, draws = Vehicles.of(CountingTask(), ROAD.classes, 5), Draws(Delays.of(ROAD), 5)
+    vehicles, draws = Vehicles.of(CountingTask(), ROAD.classes, Sgd(), 5), Draws(Delays.of(ROAD), 5)
     keys = draws.keys(np.arange(200, dtype=np.uint64))
     for key, kind in zip(keys, draws.classes(keys), strict=True):
         samples = vehicles.train(key, 0, {"w": np.zeros(1, np.float32)}, 1, 0.1).samples
@@ -52,11 +53,12 @@ def test_one_class_holds_what_it_always_held() -> None:
     one, key = ROAD.with_values({"fleet": []}), np.uint64(12)
     several = one.with_values({"fleet": [{"share": 0.5}, {"share": 0.5}]})
     held = [
-        Vehicles.of(CountingTask(), road.classes, 5).training_of(key).samples_per_vehicle for road in (one, several)
+        Vehicles.of(CountingTask(), road.classes, Sgd(), 5).training_of(key).samples_per_vehicle
+        for road in (one, several)
     ]
     assert held[0] == held[1] == (20, 40)
     first = generator(stream(5, "samples"), key).integers(20, 41)
-    assert Vehicles.of(CountingTask(), several.classes, 5).train(
+    assert Vehicles.of(CountingTask(), several.classes, Sgd(), 5).train(
         key, 0, {"w": np.zeros(1, np.float32)}, 1, 0.1
     ).samples == int(first)
 

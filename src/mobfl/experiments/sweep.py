@@ -67,7 +67,8 @@ def name_runs(sweep: Sweep, progress: Callable[[int], None] = lambda _: None) ->
             named.append(Planned(_name(description), request, _work(description["plan"], request.scenario)))
         except (InputError, InfeasibleError) as error:
             run = f"{request.task}, plan {request.plan}, seed {request.seed}"
-            mistakes |= dict.fromkeys(f"{run}: {line}" for line in str(error).splitlines())
+            lines = error.lines if isinstance(error, InputError) else [f"no plan is possible: {error.reason}"]
+            mistakes |= dict.fromkeys(f"{run}: {line}" for line in lines)
         progress(done)
     if mistakes:
         raise InputError(mistakes)

@@ -23,10 +23,6 @@ def held_samples(random: Random, pool: Pool, training: Training) -> Integers:
 
 def check_samples(pool: Pool, training: Training) -> None:
     """Raises where the pool cannot be split as the scenario says."""
-    if training.most_samples > len(pool):
-        raise InputError(
-            f"training.samples_per_vehicle must be <= the {len(pool)} training samples, got {training.most_samples}"
-        )
     splits = [*SPLITS, *pool.groups]
     if training.split not in splits:
         raise InputError(f"training.split must be one of {', '.join(splits)} for this task, got {training.split!r}")
@@ -34,6 +30,10 @@ def check_samples(pool: Pool, training: Training) -> None:
     if needed is not None and training.split not in pool.groups and getattr(pool, needed) is None:
         raise InputError(
             f"training.split must be one that needs no {needed}, which this task has none of, got {training.split!r}"
+        )
+    if training.most_samples > len(pool):
+        raise InputError(
+            f"training.samples_per_vehicle must be <= the {len(pool)} training samples, got {training.most_samples}"
         )
     if training.split in pool.groups and np.bincount(pool.groups[training.split]).max() < training.batch_size:
         raise InputError(
