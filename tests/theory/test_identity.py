@@ -164,3 +164,11 @@ def test_share_of_visits_that_contribute(paper: Scenario, values: dict[str, floa
         uploaded |= (leave > k * t) & (finish <= np.minimum(leave, (k + 1) * t))
     error = np.sqrt(uploaded.mean() * (1 - uploaded.mean()) / n)
     assert abs(theory.contributing_visit_prob(scenario, h, t) - uploaded.mean()) < 5 * error
+
+
+def test_the_nodes_are_numpys_own() -> None:
+    from mobfl.theory import quadrature
+
+    nodes, weights = np.polynomial.legendre.leggauss(20)
+    assert quadrature._NODES.tolist() == nodes.tolist()
+    assert quadrature._WEIGHTS.tolist() == weights.tolist()

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from mobfl.errors import InputError
 from mobfl.mobility.crossings import Crossings
-from mobfl.rounds.draws import Draws, exponential_s, other_law_s
+from mobfl.rounds.draws import Draws, compute_s, exponential_s
 from mobfl.theory import Delays
 from mobfl.theory.delays import EXPONENTIAL
 
@@ -302,7 +302,8 @@ def _run_rounds(starts, t, delays, number, there, vehicles, counts, rows):
     Returns who is still there after the last round, and how many rows were written.
     """
     transfers_s, laws = delays
-    law, least_s, extra_s = laws.law, laws.least_s, laws.extra_s
+    paper = len(laws.law) == 1 and laws.law[0] == EXPONENTIAL  # then nobody's class has to be looked up
+    least_s, extra_s = laws.least_s[0], laws.extra_s[0]
     present, uploads = counts
     label, key, enter, leave, attempt, place = vehicles
     row_round, row_vehicle, row_key, row_attempt, row_begin, row_compute, row_end, row_outcome, row_place = rows
@@ -324,11 +325,10 @@ def _run_rounds(starts, t, delays, number, there, vehicles, counts, rows):
             # Relative to the start, and exactly T for those who are there throughout.
             begin = max(enter[i], start)
             time_left, stay_left = t - max(enter[i] - start, 0.0), leave[i] - begin
-            c = place[i]
-            if law[c] == EXPONENTIAL:
-                compute = exponential_s(least_s[c], extra_s[c], key[i], attempt[i])
+            if paper:
+                compute = exponential_s(least_s, extra_s, key[i], attempt[i])
             else:
-                compute = other_law_s(laws, c, key[i], attempt[i])
+                compute = compute_s(laws, place[i], key[i], attempt[i])
             uploaded = transfers_s + compute <= min(time_left, stay_left) + rounding
             successes += uploaded
             if keep_rows:
