@@ -2,20 +2,20 @@
 
 import numpy as np
 
-from mobfl.learning.weights import Weights
+import mobfl
 
 
 class Signs:
     """The signs of the change since the download, and for each array its mean size."""
 
-    def encode(self, weights: Weights, base: Weights) -> bytes:
+    def encode(self, weights: mobfl.Weights, base: mobfl.Weights) -> bytes:
         parts = list[bytes]()
         for name in sorted(base):
             change = weights[name].astype(np.float64) - base[name]
             parts += [np.float32(np.abs(change).mean()).tobytes(), np.packbits(change.ravel() > 0).tobytes()]
         return b"".join(parts)
 
-    def decode(self, data: bytes, base: Weights) -> Weights:
+    def decode(self, data: bytes, base: mobfl.Weights) -> mobfl.Weights:
         decoded, at = dict[str, np.ndarray](), 0
         if len(data) != self.size(base):
             raise ValueError(f"an upload must have {self.size(base)} bytes, got {len(data)}")
@@ -27,5 +27,5 @@ class Signs:
             decoded[name] = (values + length * (2.0 * bits.reshape(values.shape) - 1)).astype(np.float32)
         return decoded
 
-    def size(self, model: Weights) -> int:
+    def size(self, model: mobfl.Weights) -> int:
         return sum(4 + -(-values.size // 8) for values in model.values())

@@ -4,7 +4,7 @@ import numpy as np
 
 import mobfl
 from mobfl.learning.task import Integers
-from mobfl.learning.weights import Weights, is_statistic
+from mobfl.learning.weights import is_statistic
 
 
 class SignSteps:
@@ -13,7 +13,7 @@ class SignSteps:
     def __init__(self, share: float = 0.02) -> None:
         self.share = share
 
-    def train(self, task: mobfl.Task, model: Weights, batches: Integers, learning_rate: float) -> Weights:
+    def train(self, task: mobfl.Task, model: mobfl.Weights, batches: Integers, learning_rate: float) -> mobfl.Weights:
         for batch in batches:
             slopes = task.gradient(model, batch)
             model = {

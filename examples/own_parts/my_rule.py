@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 import mobfl
-from mobfl.learning.rules import State
-from mobfl.learning.weights import Weights
 
 
 class Loudest:
     """The model of the vehicle with the most samples."""
 
-    def apply(self, state: State, model: Weights, uploads: Sequence[mobfl.Upload]) -> tuple[State, Weights]:  # noqa: ARG002
+    def apply(
+        self, state: mobfl.State, _: mobfl.Weights, uploads: Sequence[mobfl.Upload]
+    ) -> tuple[mobfl.State, mobfl.Weights]:
         return state, max(uploads, key=lambda upload: upload.samples).weights

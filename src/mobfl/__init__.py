@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from mobfl.experiments.sweep_file import load_sweep
     from mobfl.learning.codecs import Codec
     from mobfl.learning.local import LocalTraining
-    from mobfl.learning.rules import Rule
+    from mobfl.learning.rules import Rule, State
     from mobfl.learning.task import Kpi, Pool, SgdTerms, Task, TaskRequest
     from mobfl.learning.torch_task import TorchTask
     from mobfl.learning.uploads import Upload
+    from mobfl.learning.weights import Weights
     from mobfl.mobility.crossings import Crossings
     from mobfl.mobility.recorded import read_crossings
     from mobfl.mobility.sources import TrafficSource
@@ -56,11 +57,13 @@ _LATER = {
     "SgdTerms": "mobfl.learning.task",
     "Simulation": "mobfl.rounds.simulation",
     "Site": "mobfl.servers.site",
+    "State": "mobfl.learning.rules",
     "Task": "mobfl.learning.task",
     "TaskRequest": "mobfl.learning.task",
     "TorchTask": "mobfl.learning.torch_task",
     "TrafficSource": "mobfl.mobility.sources",
     "Upload": "mobfl.learning.uploads",
+    "Weights": "mobfl.learning.weights",
     "build_task": "mobfl.tasks.catalogue",
     "find_runs": "mobfl.experiments.runs",
     "load_sweep": "mobfl.experiments.sweep_file",
@@ -98,12 +101,14 @@ __all__ = [
     "SgdTerms",
     "Simulation",
     "Site",
+    "State",
     "Task",
     "TaskRequest",
     "TorchTask",
     "TracePlan",
     "TrafficSource",
     "Upload",
+    "Weights",
     "algorithm_1",
     "best_round_s",
     "build_task",

@@ -5,7 +5,10 @@ import pytest
 from scipy import stats
 
 from mobfl import InputError, Scenario
+from mobfl.learning.codecs import codec_named
 from mobfl.learning.holdings import check_samples, draw_batches, held_samples
+from mobfl.learning.local import local_named
+from mobfl.learning.local.fedprox import FedProx
 from mobfl.learning.rules import merge, rule_named
 from mobfl.learning.task import Pool
 from mobfl.learning.uploads import Upload, fault
@@ -168,3 +171,30 @@ def test_a_range_survives_toml(tmp_path) -> None:  # type: ignore[no-untyped-def
 def test_a_batch_larger_than_what_a_vehicle_holds_is_wrong_input() -> None:
     with pytest.raises(InputError, match=r"training.batch_size must be <= training.samples_per_vehicle \(32\), got 64"):
         Scenario().with_values({"training.samples_per_vehicle": [32, 128]})
+
+
+def test_momentum_is_given_once() -> None:
+    paper, swift = (Scenario().with_values({"training.momentum": value}).training for value in (0.0, 0.5))
+    assert str(local_named(None, swift)[1]) == "sgd:momentum=0.5"
+    assert str(local_named("sgd:momentum=0.9", paper)[1]) == "sgd:momentum=0.9"
+    assert local_named("fedprox:mu=0.1", swift)[0] == FedProx(0.1, 0.5)
+    with pytest.raises(
+        InputError, match=r"momentum must be given once, got training.momentum = 0.5 and local training"
+    ):
+        local_named("sgd:momentum=0.9", swift)
+
+
+@pytest.mark.parametrize("codec", ["plain", "half"])
+def test_a_codecs_bytes_are_known_before_they_are_sent(codec: str) -> None:
+    part, _ = codec_named(codec)
+    random = np.random.default_rng(0)
+    base = {name: random.standard_normal(7).astype(np.float32) for name in ("a", "norm.running_var")}
+    weights = {name: values + np.float32(0.01) for name, values in base.items()}
+    sent = part.encode(weights, base)
+    assert len(sent) == part.size(base)
+    arrived = part.decode(sent, base)
+    assert all(arrived[name] == pytest.approx(values, abs=1e-5) for name, values in weights.items())
+    assert all(values.dtype == np.float32 for values in arrived.values())
+    for broken in (b"", sent[:-3], b"x" * len(sent)):
+        with pytest.raises(ValueError, match="not"):
+            part.decode(broken, base)

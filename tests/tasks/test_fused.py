@@ -182,3 +182,44 @@ def test_weights_start_like_pytorchs() -> None:
             assert (mine == other[0]).all(), name
         else:
             assert stats.ks_2samp(mine, other).pvalue > 1e-5, name
+
+
+def bent(weights: Weights, chosen: np.ndarray, terms: SgdTerms) -> Weights:
+    """The same steps by autograd in double precision, the proximal and the correcting term written out."""
+    module = Lidar2D(layout.CHANNELS)
+    load(module, weights)
+    module = module.double().train()
+    begun = {name: values.detach().clone() for name, values in module.named_parameters()}
+    speed = {name: torch.zeros_like(values) for name, values in begun.items()}
+    grids, targets = torch.from_numpy(SAMPLES.grids).double(), torch.from_numpy(SAMPLES.targets).double()
+    for batch in torch.from_numpy(chosen):
+        module.zero_grad()
+        cross_entropy(module(grids[batch]), targets[batch]).backward()
+        with torch.no_grad():
+            for name, values in module.named_parameters():
+                pull = terms.proximal * (values - begun[name])
+                constant = torch.from_numpy((terms.correction or {}).get(name, np.zeros(1)))
+                speed[name] = terms.momentum * speed[name] + values.grad + pull + constant
+                values -= terms.learning_rate * speed[name]
+    return read(module)
+
+
+def test_the_proximal_and_the_correcting_term_are_inside_the_kernel() -> None:
+    weights, chosen = start(3), batches(3)
+    random = np.random.default_rng(9)
+    given = {name: (0.01 * random.standard_normal(values.shape)).astype(np.float32) for name, values in weights.items()}
+    correction = {name: values for name, values in given.items() if name.startswith(("hidden", "blocks.2.conv.weight"))}
+    terms = SgdTerms(0.1, 0.5, 0.7, correction)
+    found = FusedBackend(SAMPLES, SAMPLES, "sample", layout.CHANNELS).local_steps(weights, chosen, terms)
+    exact = bent(weights, chosen, terms)
+    plain = bent(weights, chosen, SgdTerms(0.1, 0.5))
+    assert error(found, exact) < 1e-4 < error(plain, exact)  # the terms matter, and are right
+
+
+def test_the_gradient_is_autograds() -> None:
+    weights, chosen = start(4), batches(4)[:1]
+    found = FusedBackend(SAMPLES, SAMPLES, "sample", layout.CHANNELS).gradient(weights, chosen[0])
+    after = autograd(weights, chosen, torch.float64, 1.0, 0.0, "sample")
+    for name, slope in found.items():
+        exact = after[name] if "running" in name else weights[name] - after[name]
+        np.testing.assert_allclose(slope, exact, atol=2e-5, err_msg=name)

@@ -1,1 +1,1 @@
-"""Local steps, aggregation, and which samples a vehicle holds. Nothing here knows of roads."""
+"""What is learnt from: task, local training, rules, codecs, who holds which samples. Nothing here knows of roads."""

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-# A model: its parameters and batch-norm statistics by name.
 Weights = Mapping[str, NDArray[np.float32]]
+"""A model: its parameters and batch-norm statistics by name, arrays of float32."""
 
 # Batch norm's values are measured, not trained.
 _STATISTICS = ("running_mean", "running_var")

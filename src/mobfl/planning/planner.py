@@ -40,6 +40,10 @@ def plan(scenario: theory.AnyRoad, crossings: "Crossings | None" = None) -> Plan
 
     With `training.noise_uploads` above 0, g counts how many uploads a round averages (`theory.round_worth`).
     With recorded crossings, a `TracePlan` from their own law instead of the scenario's road and traffic.
+
+    Args:
+        scenario: The road, its traffic and its delays.
+        crossings: Recorded traffic.
     """
     if crossings is not None:
         if isinstance(scenario, Conditions):
@@ -78,7 +82,12 @@ def _plan_trace(scenario: Scenario, crossings: "Crossings") -> TracePlan:
 
 
 def plan_many(table: Any) -> Plans:
-    """A plan for every row of a table with columns under the TOML's names (see `conditions_from`)."""
+    """A plan for every row of a table.
+
+    Args:
+        table: A mapping or data frame with columns under the TOML's names, such as `road.length_m`, in SI units. A
+            single number counts for every row; what is missing takes the paper's value.
+    """
     roads = conditions_from(table)
     rows = len(roads.length_m)
     h, numbers = np.zeros(rows, np.int64), np.full((4, rows), np.nan)
@@ -101,7 +110,12 @@ def _alike(roads: Conditions) -> Iterator[Counts]:
 
 
 def best_round_s(scenario: theory.AnyRoad, local_steps: ArrayLike) -> Array:
-    """The T that maximises g(H, ·), for an H that fits the road."""
+    """The T in seconds that maximises g(H, ·), for an H that fits the road.
+
+    Args:
+        scenario: The road.
+        local_steps: H, one or an array of them.
+    """
     road, h = Conditions.of(scenario), np.asarray(local_steps)
     if not np.all(theory.fits(road, h)):
         raise InputError(f"local_steps must fit the road, got {h[~theory.fits(road, h)].flat[0]}")
@@ -115,6 +129,10 @@ def algorithm_1(scenario: theory.AnyRoad, gamma: float = 1e-6) -> Plan:
 
     Two lines differ from the listing. Line 3 means T_min(h), not T_min(H); and an h with T_min(h) = T0,
     which the paper's H_max admits, never uploads, so `max_local_steps` leaves it out.
+
+    Args:
+        scenario: The road.
+        gamma: γ, the width in seconds at which the bisection of T ends.
     """
     road = Conditions.of(scenario)
     refuse_noise(road, "Algorithm 1")

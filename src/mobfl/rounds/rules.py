@@ -39,7 +39,13 @@ class Outcome(IntEnum):
 
 @dataclass(frozen=True)
 class Order:
-    """What a policy wants: H and T for this many rounds, after which it is asked again."""
+    """What a policy wants, after which it is asked again.
+
+    Args:
+        local_steps: H, the local steps that a vehicle takes in a round.
+        round_s: T, the length of a round in seconds.
+        rounds: For how many rounds.
+    """
 
     local_steps: int
     round_s: float

@@ -85,7 +85,17 @@ def simulate(
     crossings: Crossings | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Simulation:
-    """So many rounds of one plan, on Poisson traffic or on recorded crossings for as long as they last."""
+    """So many rounds of one plan, on Poisson traffic or on recorded crossings for as long as they last.
+
+    Args:
+        scenario: The road, its traffic and its delays.
+        local_steps: H, the local steps that a vehicle takes in a round.
+        round_s: T, the length of a round in seconds.
+        rounds: How many rounds; a shorter trace is used as a whole.
+        seed: The same seed draws the same vehicles and delays.
+        crossings: Recorded traffic; without it, Poisson arrivals as the scenario says.
+        progress: Told how many rounds are done.
+    """
     if rounds < 1:
         raise InputError(f"rounds must be >= 1, got {rounds}")
     plan = FixedPlan(local_steps, round_s)

@@ -18,7 +18,11 @@ def packaged_scenarios() -> dict[str, Traversable]:
 
 
 def load_scenario(source: str | Path = "paper") -> Scenario:
-    """The scenario in a TOML file, or the packaged one of that name."""
+    """The scenario in a TOML file, or the packaged one of that name.
+
+    Args:
+        source: A file, or a name that `mobfl scenarios` lists.
+    """
     packaged = packaged_scenarios()
     file = packaged.get(str(source)) or Path(source)
     try:

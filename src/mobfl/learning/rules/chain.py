@@ -13,8 +13,8 @@ from mobfl.learning.uploads import Upload, sorted_out
 from mobfl.learning.weights import Weights
 from mobfl.parts import Kind, Wish
 
-# What a rule remembers from one server step to the next: named arrays, saved with the model.
 State = Mapping[str, NDArray[Any]]
+"""What a rule remembers from one server step to the next: named arrays, saved with the model."""
 
 _PLACE = "mobfl.learning.rules"
 RULES = Kind(
