@@ -152,3 +152,14 @@ def test_without_matplotlib_the_command_that_installs_it_is_named() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.strip() == "drawing a figure needs the extra 'figures': pip install 'mobfl[figures]'"
+
+
+def test_cores_are_counted_where_nobody_tells_which_are_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """macOS and Windows have no `sched_getaffinity`."""
+    import os
+
+    from mobfl.cli.options import cores
+
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    assert cores(None) == os.cpu_count()
+    assert cores(3) == 3

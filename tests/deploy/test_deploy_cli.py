@@ -182,3 +182,11 @@ def test_the_table_follows_the_events(tmp_path: Path) -> None:
     shown = console.file.getvalue()  # type: ignore[attr-defined]
     assert "2 s per second, 2 orders, 1 uploads" in shown
     assert "car uploaded" in shown
+
+
+def test_a_file_in_the_sockets_place_stays(tmp_path: Path) -> None:
+    precious = tmp_path / "notes.txt"
+    precious.write_text("years of work")
+    with pytest.raises(InputError, match=r"socket .*notes.txt must be a new name or an old socket, got another file"):
+        TrainerServer(Trainer.of(deployment(SMALL, tmp_path, "10,6")), precious, 1)
+    assert precious.read_text() == "years of work"

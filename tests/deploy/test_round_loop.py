@@ -281,3 +281,21 @@ def test_what_a_killed_server_said_of_its_last_round_is_void(tmp_path: Path) -> 
     assert told == [("began", 0), ("uploaded", 0), ("ended", 0), ("started", 1), ("began", 1)]
     assert len((tmp_path / "events.jsonl").read_text().splitlines()) == 6
     assert all(json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines())
+
+
+def test_what_a_node_says_of_itself_cannot_harm(tmp_path: Path) -> None:
+    """Numbers that are not finite are not said; a long error is cut."""
+
+    def odd(message: Message) -> Message:
+        order, model = read_order(message)
+        answer = Answer(order.run, order.round, 4, "odd", math.nan, math.nan)
+        return answer_message(message, answer, Plain().encode(model, model))
+
+    def failing(message: Message) -> Message:
+        return Message(Error(1, "x" * 100_000), reply_to=message)
+
+    story = Story(tmp_path, vehicle(1, 1.0, answer=odd), vehicle(2, 1.0, answer=failing))
+    assert len(story.round().uploads) == 1
+    text = (tmp_path / "events.jsonl").read_text()
+    assert "NaN" not in text
+    assert len(text) < 3000

@@ -198,3 +198,12 @@ def test_a_codecs_bytes_are_known_before_they_are_sent(codec: str) -> None:
     for broken in (b"", sent[:-3], b"x" * len(sent)):
         with pytest.raises(ValueError, match="not"):
             part.decode(broken, base)
+
+
+def test_a_negative_variance_is_no_model() -> None:
+    name = "norm.running_var"
+    model = {name: np.ones(2, np.float32), "norm.running_mean": np.zeros(2, np.float32)}
+    below = {**model, name: np.array([0.5, -0.1], np.float32)}
+    assert fault(model, Upload(below, 5)) == "negative variance"
+    mean_below = {**model, "norm.running_mean": np.array([0.5, -0.1], np.float32)}
+    assert fault(model, Upload(mean_below, 5)) is None

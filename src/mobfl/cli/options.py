@@ -81,7 +81,11 @@ workers_option = click.option("--workers", type=int, metavar="N", help="How much
 
 
 def cores(workers: int | None) -> int:
-    return workers if workers is not None else len(os.sched_getaffinity(0))
+    if workers is not None:
+        return workers
+    if hasattr(os, "sched_getaffinity"):  # those that this process may use; not every system tells
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def find_data(data: Path | None) -> Path | None:

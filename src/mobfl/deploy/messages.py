@@ -90,7 +90,8 @@ def read_answer(message: Message) -> Answer:
 
     def said(name: str, kind: type, otherwise: Any) -> Any:
         value = given.get(name)
-        return value if type(value) is kind and value not in (math.inf, -math.inf) else otherwise
+        finite = not isinstance(value, float) or math.isfinite(value)
+        return value if type(value) is kind and finite else otherwise
 
     return Answer(
         run=said("run", str, ""),

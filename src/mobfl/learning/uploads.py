@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from mobfl.learning.weights import Weights, all_finite, unlike
+from mobfl.learning.weights import Weights, all_finite, has_negative_variance, unlike
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,9 @@ def fault(model: Weights, upload: Upload) -> str | None:
         return "without samples"
     if (reason := unlike(model, upload.weights)) is not None:
         return reason
-    return None if all_finite(upload.weights) else "not finite"
+    if not all_finite(upload.weights):
+        return "not finite"
+    return "negative variance" if has_negative_variance(upload.weights) else None
 
 
 def sorted_out(model: Weights, uploads: Sequence[Upload]) -> tuple[list[Upload], list[str]]:

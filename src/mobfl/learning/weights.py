@@ -9,7 +9,8 @@ Weights = Mapping[str, NDArray[np.float32]]
 """A model: its parameters and batch-norm statistics by name, arrays of float32."""
 
 # Batch norm's values are measured, not trained.
-_STATISTICS = ("running_mean", "running_var")
+_VARIANCE = "running_var"
+_STATISTICS = ("running_mean", _VARIANCE)
 
 
 def is_statistic(name: str) -> bool:
@@ -28,6 +29,11 @@ def unlike(model: Weights, other: Weights) -> str | None:
 
 def all_finite(weights: Weights) -> bool:
     return all(bool(np.isfinite(values).all()) for values in weights.values())
+
+
+def has_negative_variance(weights: Weights) -> bool:
+    """Batch norm takes the root of its running variances: one below zero turns every output into NaN."""
+    return any(bool((values < 0).any()) for name, values in weights.items() if name.endswith(_VARIANCE))
 
 
 def mixed(model: Weights, other: Weights, share: float) -> Weights:

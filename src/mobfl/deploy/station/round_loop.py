@@ -39,6 +39,7 @@ GRACE_S = 10.0
 _ORDERS_AT_ONCE = 100
 _LANDINGS = 20  # of the latest answers
 NODE_UNAVAILABLE = 5  # Flower's code
+MOST_REASON = 300  # characters of what a node says went wrong
 
 
 @dataclass
@@ -193,7 +194,8 @@ class RoundLoop:
             elif message.has_content():
                 self._take(work, now_s, attempt, message, refused)
             elif message.error.code != NODE_UNAVAILABLE:  # else it has left, which the list of nodes tells
-                self._note("failed", work.number, now_s, attempt, message.error.reason or f"code {message.error.code}")
+                reason = (message.error.reason or f"code {message.error.code}")[:MOST_REASON]
+                self._note("failed", work.number, now_s, attempt, reason)
         self._take_late_ones(now_s, arrived)
 
     def _take(self, work: RoundWork, now_s: float, attempt: Attempt, message: Message, refused: list[str]) -> None:

@@ -81,6 +81,8 @@ class TrainerServer(socketserver.ThreadingUnixStreamServer):
 
     def __init__(self, trainer: Trainer, path: Path, workers: int) -> None:
         self.trainer, self._turns = trainer, threading.Semaphore(workers)
+        if path.exists() and not path.is_socket():
+            raise InputError(f"socket {path} must be a new name or an old socket, got another file")
         path.unlink(missing_ok=True)
         super().__init__(str(path), _Conversation)
         path.chmod(0o600)
