@@ -221,6 +221,15 @@ class WithoutPool(CountingTask):
         self.pool = None  # type: ignore[assignment]
 
 
+class Bare:
+    """No more than methods."""
+
+    name = "bare"
+    initial_weights = CountingTask.initial_weights
+    local_steps = CountingTask.local_steps
+    evaluate = CountingTask.evaluate
+
+
 class OldKpis(CountingTask):
     kpis = {"count": True}  # type: ignore[assignment]  # noqa: RUF012
 
@@ -244,6 +253,7 @@ class WithoutKpis(CountingTask):
         (Doubles(), r"task counting must have weights that are arrays of float32, got float64 for 'w'"),
         (WithoutLoss(), r"task counting must score loss, count when it evaluates, got no loss"),
         (WithoutPool(), r"task counting must have a pool of training samples \(mobfl.Pool\), got None"),
+        (Bare(), r"task bare must have kpis, which may be empty, got none"),
         (OldKpis(), r"task counting must list its KPIs as mobfl.Kpi, got \{'count': True\}"),
     ],
 )

@@ -147,6 +147,9 @@ def _tell_damaged(sequences: Sequence[str]) -> None:
 
 
 def _check_wishes(asked: _Asked, goals: Goals, task: Any) -> None:
+    from mobfl.runs.task_check import check_task
+
+    check_task(task, asked.seed)
     known = ["loss", *(kpi.name for kpi in task.kpis)]
     for name, _ in goals:
         if name not in known:

@@ -16,6 +16,9 @@ def check_task(task: Task, seed: int) -> None:
     for method in ("initial_weights", "local_steps", "evaluate"):
         if not callable(getattr(task, method, None)):
             raise InputError(f"task {name} must have the method {method}, got none")
+    for attribute in ("kpis", "baselines", "record"):
+        if not hasattr(task, attribute):
+            raise InputError(f"task {name} must have {attribute}, which may be empty, got none")
     pool = getattr(task, "pool", None)
     if not isinstance(pool, Pool):
         raise InputError(f"task {name} must have a pool of training samples (mobfl.Pool), got {pool!r:.60}")

@@ -111,9 +111,7 @@ def fedbuff(local_steps: int, buffer: int = BUFFER, server_rate: float = 1.0) ->
 
 
 def _given(given: "Schedule | Plan | tuple[int, float] | Any", request: PlanRequest) -> Schedule:
-    if isinstance(given, Plan):
-        return rounds_of(given, request)
-    if isinstance(given, tuple):
+    if isinstance(given, Plan | tuple):
         return rounds_of(given, request)
     return _as_schedule(deepcopy(given), type(given).__name__)
 
