@@ -40,7 +40,7 @@ from mobfl.theory import Delays
 
 H, T = 24, 11.776
 SEED, MANY = 3, 100  # a run with uploads, of so many steps at least
-ROAD = load_scenario("paper").with_values({"training.duration_s": 60.0, "training.loss_scale": "sample"})
+ROAD = load_scenario("paper").with_values({"training.duration_s": 90.0, "training.loss_scale": "sample"})
 SAMPLES = generated_samples(0, 9234, 1960, "auto")
 BATCH, RATE = ROAD.training.batch_size, ROAD.training.learning_rate
 REPEATS = 7

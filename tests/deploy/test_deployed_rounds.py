@@ -176,5 +176,5 @@ def test_a_deployment_is_a_table_of_known_keys(text: str) -> None:
 def test_a_deployment_travels_as_text(tmp_path: Path) -> None:
     settings = deployment(ROAD, tmp_path, "10,6")
     again = Deployment.from_json(settings.to_json())
-    assert again.road == ROAD
+    assert again.built_scenario == ROAD
     assert again.to_json() == settings.to_json()
