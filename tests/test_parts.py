@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from fake_task import CountingTask
-from mobfl import InputError, Job, Kpi, Order, Pool, Rounds, Upload, train
+from mobfl import InputError, Job, Kpi, MobflError, Order, Pool, Rounds, Upload, train
 from mobfl.learning.rules import RULES
 from mobfl.learning.weights import Weights
 from mobfl.parts import Wish
@@ -200,6 +200,43 @@ def test_the_same_rule_twice_in_a_process_gives_the_same_rows() -> None:
 
 def test_a_contribution_carries_its_own_steps() -> None:
     assert columns(story((3, 5.0)), "uploads", "steps") == [(1, 3), (2, 6), (0, 0)]
+
+
+# ---- mistakes of a part -------------------------------------------------------------------------------
+
+
+class Doubling:
+    def apply(self, state: Any, model: Weights, uploads: Sequence[Upload]) -> Any:
+        return state, {name: values.astype(float) for name, values in model.items()}
+
+
+class Silent:
+    def apply(self, state: Any, model: Weights, uploads: Sequence[Upload]) -> Any:
+        return None
+
+
+class Pairs:
+    def next_order(self, seen: Rounds | None) -> Any:
+        return 24, 10.0
+
+
+@pytest.mark.parametrize(
+    ("parts", "line"),
+    [
+        ({"rule": Doubling()}, "rule Doubling must give a model like the one it got, got one that is wrong shape"),
+        ({"rule": Silent()}, "rule Silent must give its state and a model, got None"),
+        ({"plan": Pairs()}, r"plan Pairs must give a mobfl.Order, got \(24, 10.0\)"),
+        ({"rule": ""}, "rule must be one of clip, .*, got ''"),
+        ({"local": ""}, "local training must be one of sgd, .*, got ''"),
+        ({"codec": ""}, "codec must be one of plain, .*, got ''"),
+        ({"rule": "clip:times=abc"}, "rule clip must have a number for times, got 'abc'"),
+        ({"codec": "half:most=1"}, "codec half has no parameter most: it takes none"),
+    ],
+)
+def test_what_a_part_gives_back_is_looked_at(tmp_path: Path, parts: dict[str, Any], line: str) -> None:
+    with pytest.raises(MobflError, match=line) as error:
+        train(replace(Job(CountingTask(), BUSY, (5, 6.0), 3), **parts), tmp_path / "run")
+    assert "\n" not in str(error.value)
 
 
 # ---- mistakes of a task -------------------------------------------------------------------------------

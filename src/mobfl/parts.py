@@ -130,6 +130,9 @@ class Kind:
             raise InputError(f"{self.word} {wish.name} has no parameter {unknown[0]}: {names}")
         if missing := [key for key, default in known.items() if default is REQUIRED and key not in wish.values]:
             raise InputError(f"{self.word} {wish.name} must be given {missing[0]}, as {wish.name}:{missing[0]}=…")
+        for key, value in wish.values.items():
+            if isinstance(known[key], int | float) and not isinstance(value, int | float):
+                raise InputError(f"{self.word} {wish.name} must have a number for {key}, got {value!r}")
         try:
             return make(*[request] * takes_request(make), **wish.values)
         except MobflError:

@@ -26,6 +26,7 @@ from mobfl.planning.planner import plan
 from mobfl.planning.plans import Plan
 from mobfl.policies.adaptive.controller import Controller, Settings
 from mobfl.policies.adaptive.policy import AdaptivePolicy
+from mobfl.rounds.rules import Order
 from mobfl.scenario import MOST, Scenario
 from mobfl.servers.asynchronous import Asynchronous
 from mobfl.servers.choice import PlanRequest, local_steps_of, round_s_of, rounds_of
@@ -71,7 +72,7 @@ def server_of(given: AnyPlan, rule: "str | Rule | None", scenario: Scenario, cro
 
 def _rule(rule: "str | Rule | None", schedule: Schedule) -> Rule:
     if rule is None or isinstance(rule, str):
-        return rule_named(rule or schedule.rule)
+        return rule_named(schedule.rule if rule is None else rule)
     return rule if isinstance(rule, Chain) else Chain((Link.of(deepcopy(rule), Wish(type(rule).__name__)),))
 
 
@@ -147,6 +148,8 @@ def _as_schedule(found: Any, name: str) -> Schedule:
     if hasattr(found, "steps"):
         return found if hasattr(found, "describe") else OwnSchedule(found, name)
     first = found.next_order(None)
+    if not isinstance(first, Order):
+        raise InputError(f"plan {name} must give a mobfl.Order, got {first!r:.60}")
     description = {"policy": name, "local_steps": first.local_steps, "round_s": None}
     return PlannedRounds(found, description)
 

@@ -30,7 +30,7 @@ class Codec(Protocol):
 
 
 def codec_named(text: str | None) -> tuple[Codec, Wish]:
-    wish = CODECS.parse(text or "plain")
+    wish = CODECS.parse("plain" if text is None else text)
     return CODECS.build(wish), wish
 
 

@@ -26,7 +26,7 @@ class LocalTraining(Protocol):
 
 def local_named(text: str | None, training: Training) -> tuple[LocalTraining, Wish]:
     """The local training of that name; `training.momentum` is the momentum of SGD unless that is given."""
-    wish = LOCALS.parse(text or "sgd")
+    wish = LOCALS.parse("sgd" if text is None else text)
     if wish.name in LOCALS.ours:
         if "momentum" in wish.values and training.momentum:
             raise InputError(

@@ -8,9 +8,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from mobfl.errors import InputError
+from mobfl.errors import InputError, PartError
 from mobfl.learning.uploads import Upload, sorted_out
-from mobfl.learning.weights import Weights
+from mobfl.learning.weights import Weights, unlike
 from mobfl.parts import Kind, Wish
 
 State = Mapping[str, NDArray[Any]]
@@ -69,6 +69,14 @@ class Link:
     def __str__(self) -> str:
         return str(Wish(self.wish.name, self.wish.words, self.values))
 
+    def checked(self, model: Weights, result: Any) -> tuple[State, Weights]:
+        """What the link gave back, if it is a state and a model of the same kind."""
+        if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], Mapping)):
+            raise PartError(f"rule {self.wish.name} must give its state and a model, got {result!r:.60}")
+        if (reason := unlike(model, result[1])) is not None:
+            raise PartError(f"rule {self.wish.name} must give a model like the one it got, got one that is {reason}")
+        return result
+
     def init(self, model: Weights) -> State:
         begin = getattr(self.part, "init", None)
         return {} if begin is None else _checked(self.wish, begin(model))
@@ -95,15 +103,17 @@ class Chain:
     def apply(self, state: State, model: Weights, uploads: Sequence[Upload]) -> tuple[State, Weights]:
         new, proposed = dict[str, NDArray[Any]](), model
         for n, link in enumerate(self.links):
-            own = {key.split("/", 1)[1]: values for key, values in state.items() if key.startswith(self._prefix(n))}
+            own: State = {
+                key.split("/", 1)[1]: values for key, values in state.items() if key.startswith(self._prefix(n))
+            }
             if link.role == "guard":
                 own, uploads = link.part.guard(own, model, uploads)
                 if not uploads:
                     return {**state, **new, **self._named(n, own)}, model
             elif link.role == "apply":
-                own, proposed = link.part.apply(own, model, uploads)
+                own, proposed = link.checked(model, link.part.apply(own, model, uploads))
             else:
-                own, proposed = link.part.step(own, model, proposed)
+                own, proposed = link.checked(model, link.part.step(own, model, proposed))
             new |= self._named(n, _checked(link.wish, own))
         return new, proposed
 
