@@ -147,7 +147,8 @@ def print_trace_plan(console: Console, crossings: "Crossings", title: str, plan:
     console.print(f"[bold]Trace[/bold] {escape(title)}")
     table = Table(box=None, show_header=False)
     table.add_row("crossings", f"{len(crossings)}", "vehicles on the section")
-    table.add_row("arrivals", f"{crossings.arrivals_per_s:.4f} /s", "mean rate")
+    if crossings.enter_s[-1] > crossings.enter_s[0]:
+        table.add_row("arrivals", f"{crossings.arrivals_per_s:.4f} /s", "mean rate")
     table.add_row("dwell", f"{stay.mean():.2f} s", f"mean stay, standard deviation {stay.std():.2f} s")
     console.print(table)
     if plan.reason is not None:

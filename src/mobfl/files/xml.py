@@ -5,9 +5,13 @@ from pathlib import Path
 from typing import BinaryIO
 from xml.parsers import expat
 
-from mobfl.errors import broken_line
+from mobfl.errors import InputError, broken_line
 
 _CHUNK = 1 << 20
+# A tag, comment or text in one piece, which the parser keeps until it is complete. SUMO's longest tags have some 2,000.
+MOST_TAG_BYTES = 1 << 20
+# Elements within each other, which the parser keeps, too. SUMO and Argoverse nest 4 deep.
+MOST_DEPTH = 1000
 
 Element = tuple[int, str, dict[str, str]]  # its line, name and attributes
 
@@ -18,14 +22,33 @@ def xml_elements(file: Path, binary: BinaryIO) -> Iterator[Element]:
     def refuse(*_: object) -> None:
         raise broken_line(file, parser.CurrentLineNumber, "elements only", "a DOCTYPE")
 
-    parser, found = expat.ParserCreate(), list[Element]()
+    parser, found, ended = expat.ParserCreate(), list[Element](), list[str]()
     parser.StartElementHandler = lambda name, values: found.append((parser.CurrentLineNumber, name, values))
+    parser.EndElementHandler = ended.append
     parser.StartDoctypeDeclHandler = refuse
+    read = depth = 0
     try:
         while chunk := binary.read(_CHUNK):
             parser.Parse(chunk, False)
+            read, depth = read + len(chunk), depth + len(found) - len(ended)
+            _check(file, parser, read, depth)
             yield from found
             found.clear()
+            ended.clear()
         parser.Parse(b"", True)
     except expat.ExpatError as error:
-        raise broken_line(file, error.lineno, "complete XML", expat.errors.messages[error.code]) from None
+        fault = expat.errors.messages.get(error.code, str(error))
+        raise broken_line(file, error.lineno, "complete XML", fault) from None
+    except InputError:
+        raise
+    except (LookupError, ValueError) as error:  # of Python's decoders, which help where the parser knows no encoding
+        raise broken_line(file, 1, "an encoding that XML may have", error) from None
+    yield from found
+
+
+def _check(file: Path, parser: expat.XMLParserType, read: int, depth: int) -> None:
+    if read - parser.CurrentByteIndex > MOST_TAG_BYTES:
+        rule = f"tags and comments of at most {MOST_TAG_BYTES} bytes"
+        raise broken_line(file, parser.CurrentLineNumber, rule, "a longer one")
+    if depth > MOST_DEPTH:
+        raise broken_line(file, parser.CurrentLineNumber, f"at most {MOST_DEPTH} elements within each other", depth)

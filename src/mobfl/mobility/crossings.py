@@ -1,6 +1,7 @@
 """The one table that every kind of traffic becomes: vehicle, enter_s, leave_s."""
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -53,7 +54,8 @@ class Crossings:
         """From rows in any order, as lists or arrays."""
         enter, leave = np.asarray(enter_s, float), np.asarray(leave_s, float)
         order = np.argsort(enter, kind="stable")
-        return cls(np.asarray(vehicle)[order], enter[order], leave[order])
+        names = vehicle if isinstance(vehicle, np.ndarray) else named(vehicle)
+        return cls(names[order], enter[order], leave[order])
 
     def __len__(self) -> int:
         return len(self.enter_s)
@@ -103,6 +105,13 @@ class Crossings:
 
     def take(self, chosen: NDArray[np.bool_]) -> "Crossings":
         return Crossings(self.vehicle[chosen], self.enter_s[chosen], self.leave_s[chosen])
+
+
+def named(vehicles: Sequence[Any]) -> NDArray[Any]:
+    """Numbers as they are, text as long as each name is: in a fixed width every row has the longest one's."""
+    if all(isinstance(vehicle, str) for vehicle in vehicles):
+        return np.array(vehicles, np.dtypes.StringDType())
+    return np.array(vehicles)
 
 
 class BrokenRowError(InputError):

@@ -4,31 +4,27 @@ Files are read as streams, plain or gzipped. What is wrong with one is said in a
 """
 
 import csv
-import gzip
 import itertools
 import math
 import os
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from mobfl.errors import InputError, MissingExtraError, broken_line
+from mobfl.errors import InputError, broken_line
+from mobfl.files.bounds import opened
 from mobfl.files.xml import Element, xml_elements
-from mobfl.mobility.crossings import COLUMNS, BrokenRowError, Crossings
+from mobfl.mobility.crossings import COLUMNS, BrokenRowError, Crossings, named
+from mobfl.mobility.rows import MOST_NAME_CHARACTERS, Row, arrow, csv_rows, parquet_rows
 from mobfl.mobility.sections import Edge, Sample, Section, Step, Tracker, follow
 from mobfl.scenario import MOST
 
 _METRES_PER_FOOT = 0.3048
 _HIGHD_FRAMES_PER_S = 25.0
-# Names that SUMO's converters put before a column's own name.
-_PREFIXES = ("fcd-export_", "fcd_", "timestep_", "vehicle_")
-
-Row = tuple[int, dict[str, str]]  # a line's number and its values by column
 
 
 def read_crossings(file: Path, section: Section | None = None) -> Crossings:
@@ -38,20 +34,26 @@ def read_crossings(file: Path, section: Section | None = None) -> Crossings:
         file: `.csv`, `.parquet` or `.xml`, also `.gz`: crossings, SUMO's trips or floating-car data, NGSIM or highD.
         section: Which part of the road counts; only for files that hold positions, which need one.
     """
+    if "\0" in str(file):
+        raise InputError(f"trace must be a file's name, got {str(file)!r}")
     try:
         kind = "".join(suffix for suffix in file.suffixes if suffix != ".gz").lower()
         if kind.endswith(".xml"):
             crossings = _read_xml(file, section)
         elif kind.endswith((".parquet", ".pq")):
-            crossings = _read_rows(file, _parquet_rows(file), section)
+            crossings = _read_rows(file, parquet_rows(file), section)
         elif kind.endswith((".csv", ".txt")):
-            crossings = _read_rows(file, _csv_rows(file), section)
+            crossings = _read_rows(file, csv_rows(file), section)
         else:
             raise InputError(f"trace must be a .csv, .parquet or .xml file (.gz allowed), got {str(file)!r}")
     except OSError as error:
         raise InputError(f"trace {str(file)!r} cannot be read: {error.strerror or error}") from None
     except (EOFError, UnicodeDecodeError, zlib.error) as error:
         raise InputError(f"trace {str(file)!r} must be complete text, got {error}") from None
+    except MemoryError:
+        raise InputError(f"trace {str(file)!r} must fit into memory, got more than there is") from None
+    except BrokenRowError as error:
+        raise InputError(f"trace {str(file)!r} must have {error.rule}, got {error.value}") from None
     if not len(crossings):
         raise broken_line(file, 1, "at least one crossing of the section", "none")
     return crossings
@@ -77,7 +79,7 @@ def write_crossings(crossings: Crossings, file: Path) -> None:
                 columns = (column.tolist() for column in (crossings.vehicle, crossings.enter_s, crossings.leave_s))
                 writer.writerows(zip(*columns, strict=True))
         else:
-            pyarrow, parquet = _arrow()
+            pyarrow, parquet = arrow()
             table = pyarrow.table({name: getattr(crossings, name).tolist() for name in COLUMNS})
             parquet.write_table(table, part, compression="zstd")
         part.replace(file)
@@ -136,74 +138,33 @@ class _Table:
             raise broken_line(self.file, line, f"a finite number of at most {MOST:g} in {column}", value)
         return value
 
-
-def _csv_rows(file: Path) -> Iterator[Row]:
-    with _open(file) as binary:
-        lines = (line.decode("utf-8-sig") for line in binary)
-        header = next(lines, "").strip()
-        separator = ";" if ";" in header else ","
-        names = [_own_name(name) for name in header.split(separator)]
-        reader = csv.reader(lines, delimiter=separator)
-        try:
-            for line, row in enumerate(reader, start=2):
-                if row and len(row) != len(names):
-                    raise broken_line(file, line, f"{len(names)} values, as in the header", len(row))
-                if row:
-                    yield line, dict(zip(names, row, strict=True))
-        except csv.Error as error:
-            raise broken_line(file, reader.line_num + 1, "rows of text", f"a row that is none ({error})") from None
-
-
-def _own_name(name: str) -> str:
-    """Without what SUMO's converters put before it, in lower case."""
-    name = name.strip().strip('"').lower()
-    for prefix in _PREFIXES:
-        if name != "vehicle_id":  # NGSIM has a vehicle_id of its own
-            name = name.removeprefix(prefix)
-    return name
-
-
-def _parquet_rows(file: Path) -> Iterator[Row]:
-    _, parquet = _arrow()
-    line = 0
-    try:
-        for batch in parquet.ParquetFile(file).iter_batches():
-            names = [_own_name(name) for name in batch.schema.names]
-            for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                line += 1
-                yield line, {name: "" if v is None else str(v) for name, v in zip(names, values, strict=True)}
-    except ValueError as error:  # Arrow's own errors are of this kind
-        raise InputError(f"trace {str(file)!r} must be Parquet: {str(error).splitlines()[0]}") from None
-
-
-def _arrow() -> tuple[Any, Any]:
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError:
-        raise MissingExtraError("reading and writing Parquet", "simulate") from None
-    return pyarrow, parquet
+    def name(self, line: int, row: Mapping[str, str], column: str) -> str:
+        name = row.get(column, "")
+        if len(name) > MOST_NAME_CHARACTERS:
+            rule = f"a name of at most {MOST_NAME_CHARACTERS} characters in {column}"
+            raise broken_line(self.file, line, rule, f"{len(name)}")
+        return name
 
 
 def _own_table(table: _Table) -> Crossings:
     lines, vehicle, enter, leave = [], [], [], []
     for line, row in table.rows:
         lines.append(line)
-        vehicle.append(row["vehicle"])
+        vehicle.append(table.name(line, row, "vehicle"))
         enter.append(table.number(line, row, "enter_s"))
         leave.append(table.number(line, row, "leave_s"))
     try:
-        return Crossings(_names(vehicle), np.array(enter), np.array(leave))
+        return Crossings(_numbers_or_names(vehicle), np.array(enter), np.array(leave))
     except BrokenRowError as error:
         raise broken_line(table.file, lines[error.row], error.rule, error.value) from None
 
 
-def _names(names: list[str]) -> Any:
+def _numbers_or_names(names: list[str]) -> Any:
     """Whole numbers where all are, else text."""
     try:
         return np.array([int(name) for name in names], np.int64)
     except (ValueError, OverflowError):
-        return np.array(names)
+        return named(names)
 
 
 def _fcd_table(table: _Table, columns: Collection[str], section: Section) -> Crossings:
@@ -225,7 +186,7 @@ def _fcd_table(table: _Table, columns: Collection[str], section: Section) -> Cro
             now = time_s
             if row[name]:  # a time step without vehicles has an empty row
                 values = {key: table.number(line, row, key) for key in ("x", "y", "pos", "speed") if row.get(key)}
-                seen[row[name]] = _sample(time_s, values, row.get("lane", ""))
+                seen[table.name(line, row, name)] = _sample(time_s, values, row.get("lane", ""))
         yield seen
 
     return follow(section, steps())
@@ -299,47 +260,39 @@ def _read_xml(file: Path, section: Section | None) -> Crossings:
 
 
 def _elements(file: Path) -> Iterator[Element]:
-    with _open(file) as binary:
+    with opened(file) as binary:
         yield from xml_elements(file, binary)
 
 
-def _attribute(file: Path, line: int, values: Mapping[str, str], name: str) -> float:
-    return _Table(file, iter(())).number(line, values, name)
-
-
 def _tripinfos(file: Path, elements: Iterator[tuple[int, str, dict[str, str]]]) -> Crossings:
-    vehicle, enter, leave = [], [], []
+    table, vehicle, enter, leave = _Table(file, iter(())), [], [], []
     for line, name, values in elements:
         if name != "tripinfo":
             continue
-        depart, arrival = (_attribute(file, line, values, key) for key in ("depart", "arrival"))
+        depart, arrival = (table.number(line, values, key) for key in ("depart", "arrival"))
         if arrival == -1:  # SUMO's word for a vehicle that was still under way at the end
             continue
         if arrival < depart:
             raise broken_line(file, line, "arrival >= depart", f"{arrival:g} < {depart:g}")
-        vehicle.append(values.get("id", ""))
+        vehicle.append(table.name(line, values, "id"))
         enter.append(depart)
         leave.append(arrival)
-    return Crossings.sorted(_names(vehicle), enter, leave)
+    return Crossings.sorted(_numbers_or_names(vehicle), enter, leave)
 
 
 def _fcd_steps(file: Path, elements: Iterator[tuple[int, str, dict[str, str]]]) -> Iterator[Step]:
-    now, seen = -math.inf, dict[Any, Sample]()
+    table, now, seen = _Table(file, iter(())), -math.inf, dict[Any, Sample]()
     for line, name, values in elements:
         if name == "timestep":
-            time_s = _attribute(file, line, values, "time")
+            time_s = table.number(line, values, "time")
             if time_s <= now:
                 raise broken_line(file, line, "times in order", f"{time_s:g} s after {now:g} s")
             if now > -math.inf:
                 yield seen
             now, seen = time_s, {}
         elif name == "vehicle":
-            numbers = {key: _attribute(file, line, values, key) for key in ("x", "y", "pos", "speed") if key in values}
-            seen[values.get("id", "")] = _sample(now, numbers, values.get("lane", ""))
+            if now == -math.inf:
+                raise broken_line(file, line, "a timestep around it", "<vehicle> alone")
+            numbers = {key: table.number(line, values, key) for key in ("x", "y", "pos", "speed") if key in values}
+            seen[table.name(line, values, "id")] = _sample(now, numbers, values.get("lane", ""))
     yield seen
-
-
-@contextmanager
-def _open(file: Path) -> Iterator[Any]:
-    with gzip.open(file, "rb") if file.suffix == ".gz" else file.open("rb") as binary:
-        yield binary

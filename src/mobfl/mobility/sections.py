@@ -13,6 +13,7 @@ import numpy as np
 
 from mobfl.errors import InputError
 from mobfl.mobility.crossings import Crossings
+from mobfl.scenario import MOST
 
 
 class Sample(NamedTuple):
@@ -123,11 +124,11 @@ def parse_section(text: str) -> Section:
     kind, _, rest = text.partition(":")
     try:
         if kind == "circle":
-            x, y, radius = map(float, rest.split(","))
+            x, y, radius = map(_coordinate, rest.split(","))
             if radius > 0:
                 return Circle(x, y, radius)
         if kind == "box":
-            x0, y0, x1, y1 = map(float, rest.split(","))
+            x0, y0, x1, y1 = map(_coordinate, rest.split(","))
             if x0 < x1 and y0 < y1:
                 return Box(x0, y0, x1, y1)
         if kind == "edge" and rest:
@@ -136,8 +137,15 @@ def parse_section(text: str) -> Section:
         pass
     raise InputError(
         f"section must be edge:ID[:FROM:TO], circle:X,Y,R with R > 0 or box:X0,Y0,X1,Y1 with X0 < X1 and Y0 < Y1,"
-        f" got {text!r}"
+        f" in metres of at most {MOST:g}, got {text!r}"
     )
+
+
+def _coordinate(text: str) -> float:
+    metres = float(text)
+    if not abs(metres) <= MOST:
+        raise ValueError(text)
+    return metres
 
 
 def _parse_edge(rest: str) -> Edge:
@@ -185,7 +193,7 @@ class Tracker:
         for vehicle in list(self.last):
             self.lose(vehicle)
         vehicle, enter, leave = zip(*self.crossings, strict=True) if self.crossings else ((), (), ())
-        return Crossings.sorted(np.array(vehicle), enter, leave)
+        return Crossings.sorted(vehicle, enter, leave)
 
     def _leave(self, vehicle: Any, time_s: float) -> None:
         enter = self.entered.pop(vehicle, None)

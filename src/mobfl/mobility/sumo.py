@@ -58,7 +58,7 @@ def sumo_crossings(
     }  # fmt: skip
     rows = _run(job, progress)
     vehicle, enter, leave = zip(*rows, strict=True) if rows else ((), (), ())
-    return Crossings.sorted(np.array(vehicle), enter, leave)
+    return Crossings.sorted(vehicle, enter, leave)
 
 
 @dataclass(frozen=True)

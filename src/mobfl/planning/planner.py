@@ -11,7 +11,7 @@ from mobfl import theory
 from mobfl.errors import InputError
 from mobfl.planning.exact import STEPS_AT_ONCE, best_of, best_rounds, branch_and_bound
 from mobfl.planning.guarded import best_guarded_plan, best_guarded_round
-from mobfl.planning.plans import Plan, Plans, PoissonPlan, TracePlan, no_plan, no_plan_on_trace
+from mobfl.planning.plans import NOBODY_WITHIN, Plan, Plans, PoissonPlan, TracePlan, no_plan
 from mobfl.planning.roads import conditions_from
 from mobfl.scenario import Scenario
 from mobfl.theory import Conditions
@@ -65,6 +65,8 @@ def _plan_trace(scenario: Scenario, crossings: "Crossings") -> TracePlan:
     road, share = Conditions.of(scenario), scenario.traffic.participation
     refuse_noise(road, "a plan from crossings")
     trace = Trace(crossings, share)
+    if (reason := trace.too_short_for(road, 1)) is not None:
+        return TracePlan("infeasible", reason=reason)
     as_poisson = replace(
         road, arrivals_per_s=share * crossings.arrivals_per_s, length_m=float(crossings.dwell_s.mean()),
         speed_mps=1.0, speed_sd_mps=0.0,
@@ -77,7 +79,7 @@ def _plan_trace(scenario: Scenario, crossings: "Crossings") -> TracePlan:
         beside = PoissonPlan(h, t, promised, known.numbers[2])
     best = best_on_trace(trace, road, known)
     if best is None:
-        return no_plan_on_trace(road, min(float(crossings.dwell_s.max()), trace.longest_round_s))
+        return TracePlan("infeasible", reason=NOBODY_WITHIN)
     return TracePlan(**best.to_dict(), poisson_plan=beside)
 
 

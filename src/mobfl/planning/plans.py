@@ -13,6 +13,8 @@ from mobfl.theory import Conditions
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
+_INSTANT_S = 1e-9  # no clock of a recording tells a shorter stay from none
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -78,23 +80,37 @@ def no_plan(road: Conditions) -> Plan:
     beyond = "to at least" if road.delays.quickest_may_be_least else "beyond"
     metres = _brief(_up(least_s / longest_s * road.length_m))
     who = "the slowest vehicles" if road.spreads else "the vehicles"
-    return Plan("infeasible", reason=_too_short(road, who, longest_s, f"lengthen the section {beyond} {metres} m"))
+    return Plan("infeasible", reason=_too_short(road, 1, who, longest_s, f"lengthen the section {beyond} {metres} m"))
 
 
-def no_plan_on_trace(road: Conditions, longest_s: float) -> "TracePlan":
-    """Why nothing fits into stays of at most so many seconds."""
-    return TracePlan(
-        "infeasible", reason=_too_short(road, "the slowest vehicles", longest_s, "choose a longer section")
-    )
+def stays_too_short(road: Conditions, local_steps: int, longest_s: float) -> str:
+    """Why so many steps do not fit into recorded stays of at most so many seconds."""
+    return _too_short(road, local_steps, "the slowest vehicles", longest_s, "choose a longer section")
 
 
-def _too_short(road: Conditions, who: str, longest_s: float, remedy: str) -> str:
-    below = "to at most" if road.delays.quickest_may_be_least else "below"
+def recording_too_short(needed_s: float, observed_s: float, rounds: int) -> str:
+    """Why rounds that take at least so many seconds cannot be judged on a recording."""
     return (
-        f"{who} leave after {_brief(longest_s)} s but one step with both transfers takes"
-        f" {_brief(float(theory.min_delay_s(road, 1)))} s: {remedy},"
-        f" or bring the step and the transfers {below} {_brief(-_up(-longest_s))} s"
+        f"a plan needs {rounds} rounds of at least {_brief(needed_s)} s on the trace, but from when its first vehicle"
+        f" has left to when its last one enters there are only {_brief(observed_s)} s: record for longer"
     )
+
+
+NOBODY_WITHIN = (
+    "no vehicle is there long enough between when the first one of the trace has left and when the last one enters:"
+    " record for longer, or choose a longer section"
+)
+
+
+def _too_short(road: Conditions, local_steps: int, who: str, longest_s: float, remedy: str) -> str:
+    below = "to at most" if road.delays.quickest_may_be_least else "below"
+    one = local_steps == 1
+    steps, verb, they = ("one step", "takes", "the step") if one else (f"{local_steps} steps", "take", "them")
+    needed = f"{steps} with both transfers {verb} {_brief(float(theory.min_delay_s(road, local_steps)))} s: {remedy}"
+    if longest_s < _INSTANT_S:
+        return f"{who} leave as soon as they enter but {needed}"
+    quicker = f"bring {they} and the transfers {below} {_brief(-_up(-longest_s))} s"
+    return f"{who} leave after {_brief(longest_s)} s but {needed}, or {quicker}"
 
 
 def _up(value: float) -> float:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from mobfl import theory
 from mobfl.errors import InputError
 from mobfl.mobility.crossings import Crossings
-from mobfl.planning.plans import Plan
+from mobfl.planning.plans import Plan, recording_too_short, stays_too_short
 from mobfl.planning.search import Tried, best_steps
 from mobfl.theory import Conditions, Delays
 from mobfl.theory.delays import LOGNORMAL, MEASURED, StepLaws
@@ -40,6 +40,15 @@ class Trace:
     def longest_round_s(self) -> float:
         start, end = self.crossings.observed_s
         return (end - start) / _FEWEST_ROUNDS
+
+    def too_short_for(self, road: Conditions, local_steps: int) -> str | None:
+        """Why so many local steps fit into no stay or no round of the recording; None if they fit into both."""
+        least_s, longest_stay_s = float(theory.min_delay_s(road, local_steps)), float(self.crossings.dwell_s.max())
+        if not _fits(road, least_s, longest_stay_s):
+            return stays_too_short(road, local_steps, longest_stay_s)
+        if not _fits(road, least_s, self.longest_round_s):
+            return recording_too_short(least_s, _FEWEST_ROUNDS * self.longest_round_s, _FEWEST_ROUNDS)
+        return None
 
     def promise(self, road: Conditions, local_steps: int, round_s: float) -> Plan:
         """What this H and T give on the recorded road, averaged over when the rounds begin."""
@@ -82,6 +91,10 @@ def best_on_trace(trace: Trace, road: Conditions, known: Plan | None) -> Plan | 
 
 def _g(plan: Plan) -> float:
     return plan.numbers[2]
+
+
+def _fits(road: Conditions, least_s: float, within_s: float) -> bool:
+    return least_s <= within_s if road.delays.quickest_may_be_least else least_s < within_s
 
 
 def _most_steps(trace: Trace, road: Conditions) -> int:

@@ -47,7 +47,10 @@ class PlanRequest:
     def best_round(self, local_steps: int) -> Plan:
         """With the best T for this H."""
         if self.crossings is not None:
-            found = best_round_on_trace(self._trace, Conditions.of(self.scenario), local_steps)
+            road = Conditions.of(self.scenario)
+            if (reason := self._trace.too_short_for(road, local_steps)) is not None:
+                raise InfeasibleError(reason)
+            found = best_round_on_trace(self._trace, road, local_steps)
         elif theory.fits(self.scenario, local_steps):
             found = Plan.at(self.scenario, local_steps, float(best_round_s(self.scenario, local_steps)))
         else:
