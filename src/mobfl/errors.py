@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+_MOST_SHOWN = 300  # characters of a value in a sentence
+
 
 class MobflError(Exception):
     """Anything that mobfl raises on purpose."""
@@ -61,4 +63,17 @@ class PartError(MobflError):
 
 def broken_line(file: Path, line: int, rule: str, value: Any) -> InputError:
     """What is wrong where in a file."""
-    return InputError(f"{file}, line {line}: there must be {rule}, got {value}")
+    return InputError(f"{file}, line {line}: there must be {rule}, got {brief(str(value))}")
+
+
+def shown(value: Any) -> str:
+    """A value as a sentence can hold it, whatever somebody wrote."""
+    try:
+        return brief(repr(value))
+    except (ValueError, RecursionError):  # a number of more than 4,300 digits, or lists within lists
+        return f"something of kind {type(value).__name__} that is too long to be told"
+
+
+def brief(text: str) -> str:
+    """Of a long text the beginning."""
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}… ({len(text)} characters)"

@@ -305,7 +305,7 @@ def test_centre_lines_alone_leave_attributes_unknown(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arrays", "sentence"),
     [
-        ({"points": np.zeros((4, 2))}, "must hold the arrays points and offsets, got offsets is not"),
+        ({"points": np.zeros((4, 2))}, "must hold the array offsets, got points"),
         ({"points": np.zeros((4, 3)), "offsets": np.array([0, 4])}, "points must be finite numbers"),
         ({"points": np.full((4, 2), np.nan), "offsets": np.array([0, 4])}, "points must be finite numbers"),
         ({"points": np.zeros((4, 2)), "offsets": np.array([0.0, 4.0])}, "offsets must be whole numbers"),

@@ -20,7 +20,6 @@ label = "ordinary rounds"
 """
 
 import itertools
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -32,6 +31,7 @@ from pydantic import Field, ValidationError
 
 from mobfl import theory
 from mobfl.errors import InputError
+from mobfl.files.toml import read_toml
 from mobfl.scenario import Count, Positive, Scenario, Table, load_scenario
 from mobfl.scenario.wording import mistakes
 
@@ -108,15 +108,11 @@ def load_sweep(source: str | Path, data: Path | None = None, generated: bool = F
     packaged = packaged_sweeps()
     file = packaged.get(str(source)) or Path(source)
     try:
-        content = tomllib.loads(file.read_text(encoding="utf-8-sig"))
+        content = read_toml(file, f"sweep {str(source)!r}")
     except FileNotFoundError:
         raise InputError(
             f"sweep {str(source)!r} must be a file or one of {', '.join(packaged)}: no such file"
         ) from None
-    except OSError as error:
-        raise InputError(f"sweep {str(source)!r} cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:  # what is not UTF-8 or not TOML
-        raise InputError(f"sweep {str(source)!r} must be TOML: {error}") from None
     return sweep_from_dict(content, str(source), data, generated)
 
 

@@ -17,7 +17,7 @@ FREELY_UNPACKED_BYTES = 64 << 20
 # The widest table that is known has 25 columns, a line of it about 200 characters.
 MOST_LINE_CHARACTERS = 1 << 20
 # A scenario, a sweep or a piece of a map: ten classes of vehicles with 10,000 measured steps each are 2 MiB.
-MOST_TEXT_BYTES = 64 << 20
+MOST_TEXT_BYTES = 16 << 20
 
 _CHUNK = 1 << 18
 

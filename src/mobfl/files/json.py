@@ -10,6 +10,7 @@ import numpy as np
 
 from mobfl.errors import InputError
 from mobfl.files.atomic import replaced
+from mobfl.files.bounds import read_text
 
 
 def write_json(file: Path, content: Mapping[str, Any]) -> None:
@@ -20,10 +21,10 @@ def write_json(file: Path, content: Mapping[str, Any]) -> None:
 def read_json(file: Path, what: str) -> dict[str, Any]:
     """The table in a file that makes its folder a `what`."""
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
+        content = json.loads(read_text(file))
     except FileNotFoundError:
         raise InputError(f"{file.parent} must be {what} with a {file.name}, got none") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{file} must be JSON, got {error}") from None
     if not isinstance(content, dict):
         raise InputError(f"{file} must hold a table, got {type(content).__name__}")

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from mobfl.errors import InputError, broken_line
+from mobfl.errors import InputError, broken_line, shown
 from mobfl.files.bounds import opened
 from mobfl.files.xml import Element, xml_elements
 from mobfl.mobility.crossings import COLUMNS, BrokenRowError, Crossings, named
@@ -133,7 +133,7 @@ class _Table:
         try:
             value = float(row[column])
         except (KeyError, ValueError):
-            raise broken_line(self.file, line, f"a number in {column}", repr(row.get(column))) from None
+            raise broken_line(self.file, line, f"a number in {column}", shown(row.get(column))) from None
         if not abs(value) <= MOST:
             raise broken_line(self.file, line, f"a finite number of at most {MOST:g} in {column}", value)
         return value

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mobfl.errors import InputError, MissingExtraError, broken_line
+from mobfl.errors import InputError, MissingExtraError, brief, broken_line
 from mobfl.files.bounds import lines_of, opened
 
 # SUMO numbers its vehicles or takes names from a route file; Argoverse's have 36 characters.
@@ -89,7 +89,7 @@ def parquet_rows(file: Path) -> Iterator[Row]:
 
 
 def _first_line(error: Exception) -> str:
-    return next(iter(str(error).splitlines()), type(error).__name__)
+    return brief(next(iter(str(error).splitlines()), type(error).__name__))
 
 
 def _readable_columns(file: Path, opened_file: Any) -> dict[str, bool]:

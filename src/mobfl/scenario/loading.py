@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mobfl.errors import InputError
+from mobfl.files.toml import read_toml
 from mobfl.scenario.measured import with_samples_read
 from mobfl.scenario.tables import Scenario
 
@@ -26,19 +27,11 @@ def load_scenario(source: str | Path = "paper") -> Scenario:
     packaged = packaged_scenarios()
     file = packaged.get(str(source)) or Path(source)
     try:
-        tables = tomllib.loads(file.read_text(encoding="utf-8-sig"))
-        return Scenario.from_dict(with_samples_read(tables, Path(source).parent))
+        tables = read_toml(file, f"scenario {str(source)!r}")
     except FileNotFoundError:
         names = ", ".join(packaged)
         raise InputError(f"scenario {str(source)!r} must be a file or one of {names}: no such file") from None
-    except OSError as error:
-        raise InputError(f"scenario {str(source)!r} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise InputError(f"scenario {str(source)!r} must be TOML in UTF-8, got other bytes") from None
-    except (ValueError, RecursionError) as error:  # TOML's own errors are of the first kind
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"scenario {str(source)!r} must be TOML: {error}") from None
+    return Scenario.from_dict(with_samples_read(tables, Path(source).parent))
 
 
 def parse_setting(text: str, option: str = "set", form: str = "TABLE.KEY=VALUE") -> tuple[str, Any]:

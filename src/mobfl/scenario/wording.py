@@ -7,6 +7,8 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from mobfl.errors import brief, shown
+
 _RULES = {
     "greater_than": "> {gt:g}",
     "greater_than_equal": ">= {ge:g}",
@@ -32,13 +34,13 @@ _RULES = {
 
 def broken_rule(field: str, rule: str, value: Any, reason: str | None = None) -> str:
     """`road.length_m must be > 0, got -5.0`."""
-    return f"{field} must be {rule}, got {value!r}" + (f": {reason}" if reason else "")
+    return f"{field} must be {rule}, got {shown(value)}" + (f": {reason}" if reason else "")
 
 
 def unknown_key(key: str, known: Iterable[str]) -> str:
     """A sentence that names the nearest known key, if one is near."""
     near = difflib.get_close_matches(key, list(known), n=1, cutoff=0.5)
-    return f"{key} is not a known key" + (f", did you mean {near[0]}?" if near else "")
+    return f"{brief(key)} is not a known key" + (f", did you mean {near[0]}?" if near else "")
 
 
 def mistakes(error: ValidationError, known: Iterable[str], reasons: dict[str, str]) -> list[str]:
@@ -61,4 +63,4 @@ def _line(finding: ErrorDetails, known: list[str], reasons: dict[str, str]) -> s
         case kind if kind in _RULES:
             return broken_rule(field, _RULES[kind].format(**context), finding["input"], reasons.get(field))
         case _:
-            return f"{field}: {finding['msg']}, got {finding['input']!r}"
+            return f"{field}: {finding['msg']}, got {shown(finding['input'])}"

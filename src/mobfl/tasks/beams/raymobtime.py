@@ -8,7 +8,6 @@ scene.
 """
 
 import csv
-import gzip
 import zlib
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mobfl.errors import InputError
+from mobfl.files.arrays import npz_array
+from mobfl.files.bounds import lines_of, opened
 from mobfl.tasks.beams.conventions import (
     BASE_BEAMS,
     GRID_ORIGIN_M,
@@ -30,6 +31,7 @@ from mobfl.tasks.beams.conventions import (
 from mobfl.tasks.beams.samples import BeamSamples, odd_samples, one_hot_targets, seen_from_above, targets_of
 
 TRAINING_SHARE = 0.8
+MOST_ARRAY_BYTES = 8 << 30  # the largest published set's grids as doubles are 3.6 GB
 _NATIVE = tuple(map(np.dtype, ("i1", "i2", "i4", "i8", "u1", "f4", "f8")))  # what is read without being copied
 
 
@@ -82,8 +84,10 @@ def _with_table(folder: Path, train: BeamSamples, validation: BeamSamples) -> tu
 
 def _valid_receivers(table: Path) -> NDArray[np.float64]:
     try:
-        with gzip.open(table, "rt") if table.suffix == ".gz" else table.open() as lines:
-            places = [float(row["y"]) for row in csv.DictReader(lines) if row["Val"] == "V"]
+        with opened(table) as binary:
+            places = [float(row["y"]) for row in csv.DictReader(lines_of(table, binary)) if row["Val"] == "V"]
+    except InputError:
+        raise
     except (OSError, EOFError, ValueError, TypeError, KeyError, zlib.error, csv.Error) as error:
         raise InputError(f"{table}: must be a table with Val and y, got {type(error).__name__} {error}") from None
     found = np.array(places)
@@ -137,18 +141,7 @@ def _places(file: Path, key: str, positions: NDArray[Any]) -> NDArray[np.float64
 
 def _array(file: Path, key: str, shape: tuple[int, ...] | None = None, kinds: str = "") -> NDArray[Any]:
     """An array of an archive, each of whose rows has this shape; nothing is unpickled."""
-    try:
-        with file.open("rb") as opened, np.load(opened, allow_pickle=False) as archive:
-            if key not in archive:
-                raise InputError(f"{file}: must hold the array {key}, got {', '.join(archive) or 'none'}")
-            array = archive[key]
-    except InputError:
-        raise
-    except FileNotFoundError:
-        raise InputError(f"data {file} must be a file or a folder: there is none") from None
-    except Exception as error:  # a flipped bit may raise anything in the libraries that unpack it
-        reason = next(iter(str(error).splitlines()), "an end too early").split(" This file")[0]
-        raise InputError(f"{file}: must be an undamaged .npz archive, got {reason}") from None
+    array = npz_array(file, key, MOST_ARRAY_BYTES)
     if array.dtype.kind not in "biuf" + kinds or array.ndim == 0 or (shape is not None and array.shape[1:] != shape):
         wanted = "" if shape is None else f" with the shape {('samples', *shape)}".replace("'", "")
         raise InputError(f"{file}: {key} must be numbers{wanted}, got {array.dtype} {array.shape}")

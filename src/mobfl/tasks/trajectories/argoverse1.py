@@ -1,15 +1,19 @@
 """Reads Argoverse 1 motion forecasting as published: a folder of CSVs, each five seconds around one AGENT."""
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mobfl.errors import InputError, MissingExtraError
+from mobfl.errors import InputError, MissingExtraError, brief
+from mobfl.files.bounds import read_bytes
 from mobfl.tasks.trajectories.recordings import STEPS, Recording
 
+_MOST_BYTES = 64 << 20  # the longest of the published sequences has 2 MB
+_MOST_NAME_CHARACTERS = 256  # of a track; the published ones have 36
 _NUMBERS = ("TIMESTAMP", "X", "Y")
 _NAMES = ("TRACK_ID", "OBJECT_TYPE", "CITY_NAME")
 _COLUMNS = ("TIMESTAMP", "TRACK_ID", "OBJECT_TYPE", "X", "Y", "CITY_NAME")
@@ -84,7 +88,9 @@ def _natural_order(file: Path) -> tuple[list[tuple[str, int]], str]:
 
 def _content(file: Path) -> bytes:
     try:
-        return file.read_bytes()
+        return read_bytes(file.open, _MOST_BYTES)
+    except ValueError as error:
+        raise InputError(f"{file}: must be a sequence of five seconds, got {error}") from None
     except OSError as error:
         raise InputError(f"{file}: cannot be read: {error.strerror or error}") from None
 
@@ -108,14 +114,27 @@ def _columns(
         missing = ", ".join(name for name in _COLUMNS if name not in header)
         raise InputError(f"{file}: must have the columns {', '.join(_COLUMNS)}, got no {missing}") from None
     except ValueError as error:  # Arrow's other errors are of this kind
-        raise InputError(f"{file}: must be an undamaged CSV, got: {str(error).splitlines()[0]}") from None
+        raise InputError(f"{file}: must be an undamaged CSV, got: {brief(str(error).splitlines()[0])}") from None
     if not table.num_rows:
         raise InputError(f"{file}: must have rows, got only a header")
     columns = {name: table.column(name).chunk(0) for name in _COLUMNS}
     return (
         {name: columns[name].to_numpy(zero_copy_only=False) for name in _NUMBERS},
-        {name: (np.array(columns[name].dictionary.to_pylist()), columns[name].indices.to_numpy()) for name in _NAMES},
+        {name: (_names(file, name, columns[name]), columns[name].indices.to_numpy()) for name in _NAMES},
     )
+
+
+def _names(file: Path, column: str, values: Any) -> NDArray[Any]:
+    names = values.dictionary.to_pylist()
+    check_names(file, column, names)
+    return np.array(names)
+
+
+def check_names(file: Path, column: str, names: Iterable[str]) -> None:
+    """Refuses what is no name: an array of text has the longest one's width in every row."""
+    longest = max(map(len, names), default=0)
+    if longest > _MOST_NAME_CHARACTERS:
+        raise InputError(f"{file}: {column} must have at most {_MOST_NAME_CHARACTERS} characters, got {longest}")
 
 
 def _check_finite(file: Path, numbers: dict[str, NDArray[np.float64]]) -> None:

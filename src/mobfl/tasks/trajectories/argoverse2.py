@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mobfl.errors import InputError, MissingExtraError
-from mobfl.tasks.trajectories.argoverse1 import positions_by_track
+from mobfl.errors import InputError, MissingExtraError, brief
+from mobfl.files.bounds import MOST_TEXT_BYTES, read_bytes
+from mobfl.tasks.trajectories.argoverse1 import check_names, positions_by_track
 from mobfl.tasks.trajectories.argoverse_maps import Lane, lane_map
 from mobfl.tasks.trajectories.recordings import NO, OBSERVED, STEPS, UNKNOWN, YES, LaneMap, Recording
 
@@ -22,6 +23,7 @@ _FIRST = OBSERVED_STEPS - OBSERVED
 _LINE_POINTS = 10  # of a centre line, as many as Argoverse 1 gives nearly all of its lanes
 _NAMES = ("scenario_id", "city", "focal_track_id", "track_id")
 _NUMBERS = ("timestep", "position_x", "position_y")
+_MOST_ROWS = 1_000_000  # the fullest of the published scenarios have some 30,000
 _AV = "AV"  # the track of the recording vehicle
 _FLAGS = {False: NO, True: YES, None: UNKNOWN}
 
@@ -49,15 +51,15 @@ def _only(folder: Path, pattern: str) -> Path:
 def _recording(file: Path) -> Recording:
     columns = _columns(file)
     scenario, city, focal = (_same_throughout(file, name, columns[name]) for name in _NAMES[:3])
-    step = columns["timestep"].astype(np.int64) - _FIRST
-    within = (step >= 0) & (step < STEPS)
+    within = (columns["timestep"] >= _FIRST) & (columns["timestep"] < _FIRST + STEPS)
+    step = columns["timestep"][within].astype(np.int64) - _FIRST
     tracks, track = np.unique(columns["track_id"][within], return_inverse=True)
     if focal not in tracks:
         rule = f"seen within the time steps {_FIRST} to {_FIRST + STEPS - 1}"
         raise InputError(f"{file}: focal_track_id must be a track {rule}, got {focal!r}")
     rank = np.where(tracks == focal, 0, np.where(tracks == _AV, 1, 2))
     xy = np.column_stack((columns["position_x"], columns["position_y"]))[within]
-    return Recording(scenario, f"{city} {scenario}", positions_by_track(file, tracks, rank, track, step[within], xy))
+    return Recording(scenario, f"{city} {scenario}", positions_by_track(file, tracks, rank, track, step, xy))
 
 
 def _columns(file: Path) -> dict[str, NDArray[Any]]:
@@ -67,22 +69,33 @@ def _columns(file: Path) -> dict[str, NDArray[Any]]:
             if missing := [name for name in (*_NAMES, *_NUMBERS) if name not in opened.schema_arrow.names]:
                 wanted = ", ".join((*_NAMES, *_NUMBERS))
                 raise InputError(f"{file}: must have the columns {wanted}, got no {', '.join(missing)}")
+            if (rows := opened.metadata.num_rows) > _MOST_ROWS:
+                raise InputError(f"{file}: must have at most {_MOST_ROWS} rows, got {rows}")
             table = opened.read(columns=[*_NAMES, *_NUMBERS], use_threads=False)
         numbers = {name: table.column(name).to_numpy().astype(np.float64) for name in _NUMBERS}
     except InputError:
         raise
     except (OSError, ValueError, TypeError, NotImplementedError) as error:  # Arrow's own errors are of these kinds
-        raise InputError(f"{file}: must be undamaged Parquet, got: {str(error).splitlines()[0]}") from None
+        raise InputError(f"{file}: must be undamaged Parquet, got: {brief(str(error).splitlines()[0])}") from None
     for name, column in numbers.items():
         if not np.isfinite(column).all():
             raise InputError(f"{file}: {name} must be finite numbers, got {column[~np.isfinite(column)][0]}")
-    return numbers | {name: np.array([str(value) for value in table.column(name).to_pylist()]) for name in _NAMES}
+    return numbers | {name: _texts(file, name, table.column(name)) for name in _NAMES}
+
+
+def _texts(file: Path, name: str, column: Any) -> NDArray[Any]:
+    try:
+        texts = [str(value) for value in column.to_pylist()]
+    except (ValueError, KeyError, OverflowError) as error:  # dates of a zone or a year that nobody knows
+        raise InputError(f"{file}: {name} must be text, got {column.type}: {error}") from None
+    check_names(file, name, texts)
+    return np.array(texts)
 
 
 def _same_throughout(file: Path, name: str, column: NDArray[Any]) -> str:
     values = np.unique(column)
     if len(values) != 1:
-        raise InputError(f"{file}: {name} must be the same in all rows, got {', '.join(values) or 'no rows'}")
+        raise InputError(f"{file}: {name} must be the same in all rows, got {brief(', '.join(values)) or 'no rows'}")
     return str(values[0])
 
 
@@ -99,7 +112,7 @@ def _parquet() -> Any:
 
 def _map(file: Path) -> LaneMap:
     try:
-        segments = json.loads(file.read_bytes())["lane_segments"].values()
+        segments = json.loads(read_bytes(file.open, MOST_TEXT_BYTES))["lane_segments"].values()
     except OSError as error:
         raise InputError(f"{file}: cannot be read: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:

@@ -1,7 +1,5 @@
 """Reads the maps of Argoverse 1: the official vector map (XML), or bare centre lines whose links are inferred."""
 
-import zipfile
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
-from mobfl.errors import InputError, broken_line
+from mobfl.errors import InputError, broken_line, shown
+from mobfl.files.arrays import npz_array
 from mobfl.files.xml import Element, xml_elements
 from mobfl.tasks.trajectories.recordings import LEFT, NO, RIGHT, STRAIGHT, UNKNOWN, YES, LaneMap
 
@@ -19,6 +18,9 @@ _BESIDE_M = (2.0, 5.0)  # from one centre line to the next: a narrow lane's widt
 _SAME_HEADING = np.cos(np.radians(20))
 _SAMPLE_M = 1.0  # along a lane, where neighbours are looked for
 _TOUCHING_M = 1.0  # between samples of two lanes: where they cross, two are at most 0.71 m apart
+
+_MOST_ARRAY_BYTES = 256 << 20  # the points of Miami's lanes are 2 MB
+_MOST_MAP_M = 1e7  # of lanes in all, and from the map's origin: Miami has 223 km of them, within 4 km
 
 _TURNS = {"NONE": STRAIGHT, "LEFT": LEFT, "RIGHT": RIGHT}
 _FLAGS = {"False": NO, "True": YES}
@@ -60,6 +62,17 @@ class Lane:
     right: str | None = None
 
 
+def _check_extent(file: Path, points: Floats, offsets: Ints) -> None:
+    """Refuses a map beyond any city: what is looked for along its lanes, metre by metre, would fill memory."""
+    far_m = float(np.abs(points).max(initial=0.0))
+    if not far_m <= _MOST_MAP_M:
+        raise InputError(f"{file}: points must lie within {_MOST_MAP_M:g} m of the origin, got {far_m:g} m")
+    steps_m = np.hypot(*np.diff(points, axis=0).T)
+    steps_m[offsets[1:-1] - 1] = 0.0  # from one lane to the next
+    if not steps_m.sum() <= _MOST_MAP_M:
+        raise InputError(f"{file}: lanes must have at most {_MOST_MAP_M:g} m in all, got {steps_m.sum():g} m")
+
+
 def lane_map(file: Path, lanes: Sequence[Lane]) -> LaneMap:
     """Lanes with their links; a link to a lane that the file does not hold leads out of the map and is left out."""
     index = {lane.name: i for i, lane in enumerate(lanes)}
@@ -67,9 +80,12 @@ def lane_map(file: Path, lanes: Sequence[Lane]) -> LaneMap:
         raise InputError(f"{file}: must hold lanes with different names, got {len(lanes)} with {len(index)} names")
     for lane in lanes:
         if len(lane.line) < 2 or not np.isfinite(lane.line).all():
-            raise InputError(f"{file}: lane {lane.name} must have at least two finite points, got {lane.line.tolist()}")
+            raise InputError(
+                f"{file}: lane {lane.name} must have at least two finite points, got {shown(lane.line.tolist())}"
+            )
     points = np.concatenate([lane.line for lane in lanes])
     offsets = np.cumsum([0, *(len(lane.line) for lane in lanes)], dtype=np.int64)
+    _check_extent(file, points, offsets)
     left, right = (
         _without_oncoming(points, offsets, np.array([-1 if name is None else index.get(name, -1) for name in names]))
         for names in ([lane.left for lane in lanes], [lane.right for lane in lanes])
@@ -189,13 +205,7 @@ def read_centerlines(file: Path) -> LaneMap:
 
 
 def _centerline_arrays(file: Path) -> tuple[Floats, Ints]:
-    try:
-        with file.open("rb") as opened, np.load(opened, allow_pickle=False) as archive:
-            points, offsets = archive["points"], archive["offsets"]
-    except KeyError as error:
-        raise InputError(f"{file}: must hold the arrays points and offsets, got {error.args[0]}") from None
-    except (OSError, ValueError, EOFError, AttributeError, TypeError, zipfile.BadZipFile, zlib.error) as error:
-        raise InputError(f"{file}: must be an undamaged .npz archive, got {error or 'an end too early'}") from None
+    points, offsets = (npz_array(file, key, _MOST_ARRAY_BYTES) for key in ("points", "offsets"))
     if points.ndim != 2 or points.shape[1] != 2 or points.dtype.kind not in "fiu" or not np.isfinite(points).all():
         raise InputError(f"{file}: points must be finite numbers (points, 2), got {points.dtype} {points.shape}")
     if offsets.ndim != 1 or offsets.dtype.kind not in "iu" or len(offsets) < 2:
@@ -204,6 +214,7 @@ def _centerline_arrays(file: Path) -> tuple[Floats, Ints]:
     if offsets[0] != 0 or offsets[-1] != len(points) or (np.diff(offsets) < 2).any():
         steps = f"from {offsets[0]} to {offsets[-1]} in steps of {np.diff(offsets).min()} and more"
         raise InputError(f"{file}: offsets must go from 0 to {len(points)} in steps of 2 and more, got {steps}")
+    _check_extent(file, points.astype(np.float64), offsets)
     return points.astype(np.float64), offsets
 
 

@@ -1,0 +1,191 @@
+"""A small valid file of every kind that a person may give to mobfl, and the reader that takes it."""
+
+import gzip
+import io
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow
+from pyarrow import parquet
+from safetensors.numpy import save
+
+from mobfl.experiments.sweep_file import load_sweep
+from mobfl.files.json import read_json
+from mobfl.mobility.recorded import read_crossings
+from mobfl.mobility.sections import parse_section
+from mobfl.runs.checkpoint import read_checkpoint
+from mobfl.scenario import load_scenario
+from mobfl.tasks.beams.raymobtime import read_raymobtime
+from mobfl.tasks.images.cifar import read_cifar10
+from mobfl.tasks.trajectories.argoverse1 import read_sequence
+from mobfl.tasks.trajectories.argoverse2 import read_scenario
+from mobfl.tasks.trajectories.argoverse_maps import read_centerlines, read_vector_map
+
+Content = str | dict[str, Any]  # text, or columns and arrays by name
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of file: its name, what a valid one holds, how that becomes bytes, and how the file is read."""
+
+    name: str
+    content: Content
+    pack: Callable[[Any], bytes]
+    read: Callable[[Path], object]
+    beside: tuple[tuple[str, bytes], ...] = ()  # other files that its reader wants, which stay as they are
+    names_file: bool = True  # whether sentences must name the file: of a TOML they name the key
+
+
+def text(content: str) -> bytes:
+    return content.encode("utf-8", "surrogatepass")
+
+
+def packed_text(content: str) -> bytes:
+    return gzip.compress(text(content), mtime=0)
+
+
+def table(columns: dict[str, Any]) -> bytes:
+    out = io.BytesIO()
+    parquet.write_table(pyarrow.table(columns), out)
+    return out.getvalue()
+
+
+def archive(arrays: dict[str, Any]) -> bytes:
+    out = io.BytesIO()
+    np.savez_compressed(out, **arrays)
+    return out.getvalue()
+
+
+def tensors(arrays: dict[str, Any]) -> bytes:
+    plain = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    return save(plain, metadata={"mobfl": json.dumps({"rounds": 3, "rejections": {}})})
+
+
+def raw(arrays: dict[str, Any]) -> bytes:
+    return b"".join(np.asarray(array).tobytes() for array in arrays.values())
+
+
+_OWN = {"vehicle": ["red", "blue", "red", "7"], "enter_s": [0.5, 3.0, 30.0, 31.0], "leave_s": [20.0, 21.5, 50.0, 31.0]}
+OWN_CSV = "vehicle,enter_s,leave_s\nred,0.5,20\nblue,3,21.5\nred,30,50\n7,31,31\n"
+TRIPS = (
+    '<?xml version="1.0" encoding="UTF-8"?>\n<tripinfos>\n<tripinfo id="b" depart="9.00" arrival="29.00"/>\n'
+    '<tripinfo id="a" depart="1.50" arrival="30.00"><emissions CO="1"/></tripinfo>\n'
+    '<tripinfo id="c" depart="50.00" arrival="-1.00"/>\n</tripinfos>\n'
+)
+_DRIVE = [(float(k), "car", 10.0 * k - 40, 0.0, "e_0", 10.0 * k, 10.0) for k in range(9)]
+_FCD = dict(zip(("time", "id", "x", "y", "lane", "pos", "speed"), map(list, zip(*_DRIVE, strict=True)), strict=True))
+FCD_CSV = "time;id;x;y;lane;pos;speed\n" + "".join(";".join(map(str, row)) + "\n" for row in _DRIVE)
+FCD_XML = (
+    "<fcd-export>\n"
+    + "".join(
+        f'<timestep time="{t}">\n<vehicle id="{v}" x="{x}" y="{y}" lane="{lane}" pos="{pos}" speed="{speed}"/>\n'
+        "</timestep>\n"
+        for t, v, x, y, lane, pos, speed in _DRIVE
+    )
+    + "</fcd-export>\n"
+)
+_NGSIM = "Vehicle_ID,Global_Time,Local_X,Local_Y\n" + "".join(f"2,{1000 + 100 * k},10,{10 * k}\n" for k in range(9))
+_HIGHD = "frame,id,x,y,width,height\n" + "".join(f"{k},7,{k - 2},8,4,2\n" for k in range(1, 9))
+SCENARIO = (
+    "[road]\nlength_m = 400\n[traffic]\nspeed_mps = 20.0\narrivals_per_s = 0.1\n[link]\ndownload_s = 1\nupload_s = 1\n"
+    "[compute]\nstep_samples = [0.2, 0.25, 0.4]\n[training]\nbatch_size = 64\nsamples_per_vehicle = [64, 1024]\n"
+    '[[fleet]]\nname = "old"\nshare = 0.4\n[[fleet]]\nname = "new"\nshare = 0.6\nmin_step_s = 0.1\n'
+)
+SWEEP = (
+    'title = "a few"\n[[runs]]\ntasks = ["images"]\nscenarios = ["paper"]\nplans = ["mobfl"]\nlocal_steps = [5, 24]\n'
+    'round_s = [5, 10.5]\nrules = ["mean"]\nseeds = [1, 2]\noptions = {width = 4}\ntrace = "a.csv"\n'
+    'set = {"training.duration_s" = 2500}\nvary = {"training.learning_rate" = [0.05, 0.1]}\n'
+)
+_RUN = json.dumps({"scenario": {"road": {"length_m": 400}}, "seed": 1, "plan": {"local_steps": 24}, "status": "done"})
+_SEQUENCE = "TIMESTAMP,TRACK_ID,OBJECT_TYPE,X,Y,CITY_NAME\n" + "".join(
+    f"{0.1 * k:.1f},b,AGENT,{k},2.5,MIA\n{0.1 * k:.1f},z,AV,5.0,6.0,MIA\n" for k in range(50)
+)
+VECTOR_MAP = (
+    '<ArgoverseVectorMap>\n<node id="0" x="0.5" y="0.25"/>\n<node id="1" x="10.5" y="0.25"/>\n'
+    '<node id="2" x="20" y="0.25"/>\n<way lane_id="100"><tag k="turn_direction" v="NONE"/><nd ref="0"/><nd ref="1"/>'
+    '<tag k="successor" v="200"/></way>\n<way lane_id="200"><tag k="is_intersection" v="True"/>'
+    '<nd ref="1"/><nd ref="2"/><tag k="l_neighbor_id" v="None"/></way>\n</ArgoverseVectorMap>\n'
+)
+
+
+def _tracks() -> dict[str, Any]:
+    seen = [("71", step) for step in range(110)] + [("AV", step) for step in range(0, 110, 2)]
+    names = {"scenario_id": "s1", "focal_track_id": "71", "city": "austin"}
+    return {
+        "track_id": [name for name, _ in seen],
+        "timestep": [step for _, step in seen],
+        "position_x": [float(step) for _, step in seen],
+        "position_y": [1.0] * len(seen),
+        **{name: [value] * len(seen) for name, value in names.items()},
+    }
+
+
+def _lane(name: int, x: float) -> dict[str, Any]:
+    sides = {
+        f"{side}_lane_boundary": [{"x": x, "y": y, "z": 0.0}, {"x": x + 9, "y": y, "z": 0.0}]
+        for side, y in (("left", 4.0), ("right", 0.0))
+    }
+    links = {"successors": [8], "predecessors": [], "left_neighbor_id": None, "right_neighbor_id": 7}
+    return {"id": name, "is_intersection": False, **sides, **links}
+
+
+LANES = json.dumps({"lane_segments": {"7": _lane(7, 0.0), "8": _lane(8, 9.0)}})
+
+
+def _beams() -> dict[str, Any]:
+    grids = np.zeros((5, 20, 200, 10), np.int8)
+    grids[:, 3, ::7, 2], grids[:, 5, 10, 0], grids[:, 9, 0, 0] = 1, -2, -1
+    return {"LIDAR": grids, "Y": np.eye(256)[:5], "POS": np.arange(15.0).reshape(5, 3)}
+
+
+def _centre_lines() -> dict[str, Any]:
+    points = np.array([(0.0, 0.0), (10.0, 0.0), (10.0, 0.0), (20.0, 0.0), (0.0, 3.0), (10.0, 3.0)])
+    return {"points": points, "offsets": np.array([0, 2, 4, 6])}
+
+
+def _model() -> dict[str, Any]:
+    return {"layer.weight": np.ones((3, 2), np.float32), "layer.bias": np.zeros(3, np.float32)}
+
+
+_PICTURES = np.zeros((2, 3073), np.uint8)
+_BOX, _EDGE = parse_section("box:-15,-15,15,15"), parse_section("edge:e:15:55")
+_MAP, _RECORDED = "log_map_archive_s1.json", "scenario_s1.parquet"
+
+KINDS = {
+    kind.name: kind
+    for kind in (
+        Kind("own.csv", OWN_CSV, text, read_crossings),
+        Kind("own.csv.gz", OWN_CSV, packed_text, read_crossings),
+        Kind("own.parquet", _OWN, table, read_crossings),
+        Kind("trips.xml", TRIPS, text, read_crossings),
+        Kind("trips.xml.gz", TRIPS, packed_text, read_crossings),
+        Kind("fcd.xml", FCD_XML, text, lambda file: read_crossings(file, _EDGE)),
+        Kind("fcd-box.xml", FCD_XML, text, lambda file: read_crossings(file, _BOX)),
+        Kind("fcd.csv", FCD_CSV, text, lambda file: read_crossings(file, parse_section("circle:0,0,15"))),
+        Kind("fcd.parquet", _FCD, table, lambda file: read_crossings(file, _EDGE)),
+        Kind("ngsim.csv", _NGSIM, text, lambda file: read_crossings(file, _BOX)),
+        Kind("highd.csv", _HIGHD, text, lambda file: read_crossings(file, _BOX)),
+        Kind("road.toml", SCENARIO, text, load_scenario, names_file=False),
+        Kind("sweep.toml", SWEEP, text, load_sweep, names_file=False),
+        Kind(
+            "steps.txt", "seconds\n0.2\n0.25\n0.4\n", text, lambda file: load_scenario(file.parent / "measured.toml"),
+            (("measured.toml", b'[compute]\nstep_samples = "steps.txt"\n'),),
+        ),
+        Kind("run.json", _RUN, text, lambda file: read_json(file, "a run's folder")),
+        Kind("beams.npz", _beams(), archive, lambda file: read_raymobtime(file, "auto")),
+        Kind("MIA_lane_centerlines.npz", _centre_lines(), archive, read_centerlines),
+        Kind("vector_map.xml", VECTOR_MAP, text, read_vector_map),
+        Kind("sequence.csv", _SEQUENCE, text, read_sequence),
+        Kind(_RECORDED, _tracks(), table, lambda file: read_scenario(file.parent), ((_MAP, LANES.encode()),)),
+        Kind(_MAP, LANES, text, lambda file: read_scenario(file.parent), ((_RECORDED, table(_tracks())),)),
+        Kind(
+            "test_batch.bin", {"records": _PICTURES}, raw, lambda file: read_cifar10(file.parent),
+            tuple((f"data_batch_{k}.bin", _PICTURES.tobytes()) for k in range(1, 6)),
+        ),
+        Kind("last.safetensors", _model(), tensors, lambda file: read_checkpoint(file, _model())),
+    )
+}  # fmt: skip
