@@ -104,16 +104,16 @@ def _odd_word(draw: random.Random, content: str) -> str:
 
 
 def _other_word(draw: random.Random, content: str) -> str:
-    return _replaced(draw, content, r"\w+", tuple(re.findall(r"\w+", content)))
+    return _replaced(draw, content, r"\w+", (*re.findall(r"\w+", content), "other"))
 
 
 def _other_lines(draw: random.Random, content: str) -> str:
-    lines = content.splitlines(keepends=True)
+    lines = content.splitlines(keepends=True) or [""]
     at, change = draw.randrange(len(lines)), draw.randrange(4)
     if change == 0:
         del lines[at]
     elif change == 1:
-        lines.insert(draw.randrange(len(lines)), lines[at])
+        lines.insert(draw.randrange(1 + len(lines)), lines[at])
     elif change == 2:
         draw.shuffle(lines)
     else:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mobfl.errors import InputError, MissingExtraError
+from mobfl.files.bounds import is_there
 from mobfl.scenario import Scenario, load_scenario, parse_setting, with_samples_read
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def cores(workers: int | None) -> int:
 def find_data(data: Path | None) -> Path | None:
     """Where the data are: as given, or below $MOBFL_DATA."""
     below = os.environ.get("MOBFL_DATA")
-    if data is None or data.exists() or data.is_absolute() or not below:
+    if data is None or is_there(data) or data.is_absolute() or not below:
         return data
     return Path(below) / data
 

@@ -30,7 +30,8 @@ from typing import Any
 from pydantic import Field, ValidationError
 
 from mobfl import theory
-from mobfl.errors import InputError
+from mobfl.errors import InputError, shown
+from mobfl.files.bounds import is_there
 from mobfl.files.toml import read_toml
 from mobfl.scenario import Count, Positive, Scenario, Table, load_scenario
 from mobfl.scenario.wording import mistakes
@@ -108,10 +109,10 @@ def load_sweep(source: str | Path, data: Path | None = None, generated: bool = F
     packaged = packaged_sweeps()
     file = packaged.get(str(source)) or Path(source)
     try:
-        content = read_toml(file, f"sweep {str(source)!r}")
+        content = read_toml(file, f"sweep {shown(str(source))}")
     except FileNotFoundError:
         raise InputError(
-            f"sweep {str(source)!r} must be a file or one of {', '.join(packaged)}: no such file"
+            f"sweep {shown(str(source))} must be a file or one of {', '.join(packaged)}: no such file"
         ) from None
     return sweep_from_dict(content, str(source), data, generated)
 
@@ -197,4 +198,4 @@ def _found(name: str | None, below: Path | None) -> Path | None:
     """As given, or below the folder of data."""
     if name is None:
         return None
-    return Path(name) if Path(name).exists() or below is None else below / name
+    return Path(name) if below is None or is_there(Path(name)) else below / name

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -61,6 +62,11 @@ def lines_of(file: Path, binary: BinaryIO) -> Iterator[str]:
             raise broken_line(file, number, f"lines of at most {MOST_LINE_CHARACTERS} characters", "a longer one")
         yield line
     text.detach()  # whoever opened the bytes closes them
+
+
+def is_there(path: Path) -> bool:
+    """Whether there is a file or folder of that name; of a name that none can have, there is not."""
+    return os.path.exists(path)  # noqa: PTH110, for Path.exists raises on a name that is too long
 
 
 def read_text(file: Any, most_bytes: int = MOST_TEXT_BYTES) -> str:

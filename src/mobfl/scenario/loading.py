@@ -6,7 +6,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-from mobfl.errors import InputError
+from mobfl.errors import InputError, shown
 from mobfl.files.toml import read_toml
 from mobfl.scenario.measured import with_samples_read
 from mobfl.scenario.tables import Scenario
@@ -27,10 +27,10 @@ def load_scenario(source: str | Path = "paper") -> Scenario:
     packaged = packaged_scenarios()
     file = packaged.get(str(source)) or Path(source)
     try:
-        tables = read_toml(file, f"scenario {str(source)!r}")
+        tables = read_toml(file, f"scenario {shown(str(source))}")
     except FileNotFoundError:
         names = ", ".join(packaged)
-        raise InputError(f"scenario {str(source)!r} must be a file or one of {names}: no such file") from None
+        raise InputError(f"scenario {shown(str(source))} must be a file or one of {names}: no such file") from None
     return Scenario.from_dict(with_samples_read(tables, Path(source).parent))
 
 

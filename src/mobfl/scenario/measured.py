@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mobfl.errors import InputError, shown
+from mobfl.errors import InputError, brief, shown
 from mobfl.files.bounds import read_text
 from mobfl.scenario.compute import MOST_STEP_S, MOST_STEP_SAMPLES
 from mobfl.scenario.values import LEAST
@@ -58,7 +58,7 @@ def _numbers(key: str, value: Any, folder: Path) -> Any:
             )
         if not LEAST <= float(text) <= MOST_STEP_S:
             rule = f"seconds, each > 0 and <= {MOST_STEP_S:g}"
-            raise InputError(f"{key} must be a file of {rule}, got {text} in line {number} of {value}")
+            raise InputError(f"{key} must be a file of {rule}, got {brief(text)} in line {number} of {value}")
     if not 0 < len(filled) <= MOST_STEP_SAMPLES:
         raise InputError(f"{key} must be a file of 1 to {MOST_STEP_SAMPLES} numbers, got {len(filled)} in {value}")
     return [float(text) for _, text in filled]

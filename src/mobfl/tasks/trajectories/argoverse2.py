@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from mobfl.errors import InputError, MissingExtraError, brief
 from mobfl.files.bounds import MOST_TEXT_BYTES, read_bytes
 from mobfl.tasks.trajectories.argoverse1 import check_names, positions_by_track
-from mobfl.tasks.trajectories.argoverse_maps import Lane, lane_map
+from mobfl.tasks.trajectories.argoverse_maps import MOST_MAP_M, Lane, lane_map
 from mobfl.tasks.trajectories.recordings import NO, OBSERVED, STEPS, UNKNOWN, YES, LaneMap, Recording
 
 OBSERVED_STEPS = 50  # of the scenario
@@ -134,9 +134,10 @@ def _lane(file: Path, segment: Mapping[str, Any]) -> Lane:
             left=_name(segment["left_neighbor_id"]),
             right=_name(segment["right_neighbor_id"]),
         )
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-        name = segment.get("id") if isinstance(segment, Mapping) else segment
-        raise InputError(f"{file}: lane {name} must be as av2 writes it, got {type(error).__name__}: {error}") from None
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
+        name = brief(str(segment.get("id") if isinstance(segment, Mapping) else segment))
+        fault = f"{type(error).__name__}: {brief(str(error))}"
+        raise InputError(f"{file}: lane {name} must be as av2 writes it, got {fault}") from None
 
 
 def _name(lane: int | None) -> str | None:
@@ -148,6 +149,8 @@ def _resampled(boundary: list[Mapping[str, float]]) -> NDArray[np.float64]:
     xy = np.array([(point["x"], point["y"]) for point in boundary], np.float64)
     if len(xy) < 2:
         raise ValueError("a boundary of fewer than two points")
+    if (np.abs(xy) > MOST_MAP_M).any():
+        raise ValueError(f"a boundary farther than {MOST_MAP_M:g} m away")
     along_m = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(xy, axis=0).T))])
     at_m = np.linspace(0.0, along_m[-1], _LINE_POINTS)
     return np.column_stack([np.interp(at_m, along_m, axis) for axis in xy.T])

@@ -20,7 +20,7 @@ _SAMPLE_M = 1.0  # along a lane, where neighbours are looked for
 _TOUCHING_M = 1.0  # between samples of two lanes: where they cross, two are at most 0.71 m apart
 
 _MOST_ARRAY_BYTES = 256 << 20  # the points of Miami's lanes are 2 MB
-_MOST_MAP_M = 1e7  # of lanes in all, and from the map's origin: Miami has 223 km of them, within 4 km
+MOST_MAP_M = 1e7  # of lanes in all, and from the map's origin: Miami has 223 km of them, within 4 km
 
 _TURNS = {"NONE": STRAIGHT, "LEFT": LEFT, "RIGHT": RIGHT}
 _FLAGS = {"False": NO, "True": YES}
@@ -65,12 +65,12 @@ class Lane:
 def _check_extent(file: Path, points: Floats, offsets: Ints) -> None:
     """Refuses a map beyond any city: what is looked for along its lanes, metre by metre, would fill memory."""
     far_m = float(np.abs(points).max(initial=0.0))
-    if not far_m <= _MOST_MAP_M:
-        raise InputError(f"{file}: points must lie within {_MOST_MAP_M:g} m of the origin, got {far_m:g} m")
+    if not far_m <= MOST_MAP_M:
+        raise InputError(f"{file}: points must lie within {MOST_MAP_M:g} m of the origin, got {far_m:g} m")
     steps_m = np.hypot(*np.diff(points, axis=0).T)
     steps_m[offsets[1:-1] - 1] = 0.0  # from one lane to the next
-    if not steps_m.sum() <= _MOST_MAP_M:
-        raise InputError(f"{file}: lanes must have at most {_MOST_MAP_M:g} m in all, got {steps_m.sum():g} m")
+    if not steps_m.sum() <= MOST_MAP_M:
+        raise InputError(f"{file}: lanes must have at most {MOST_MAP_M:g} m in all, got {steps_m.sum():g} m")
 
 
 def lane_map(file: Path, lanes: Sequence[Lane]) -> LaneMap:
