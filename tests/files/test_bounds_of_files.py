@@ -77,6 +77,15 @@ def test_names_that_no_file_can_have() -> None:
         load_scenario("nowhere/" + "x" * 100)
 
 
+@pytest.mark.parametrize("task", ["beams", "images", "trajectories"])
+def test_data_whose_name_is_too_long(task: str) -> None:
+    from mobfl.learning.task import TaskRequest
+    from mobfl.tasks.catalogue import build_task
+
+    with pytest.raises(InputError, match=r"data 'xxx.* cannot be read: File name too long"):
+        build_task(task, TaskRequest(data=Path("x" * 300)))
+
+
 @pytest.mark.parametrize(("seconds", "line"), [("-1", 3), ("inf", 3), ("0", 3), ("9" * 5000, 3)])
 def test_measured_steps_are_refused_with_their_line(tmp_path: Path, seconds: str, line: int) -> None:
     (tmp_path / "steps.txt").write_text(f"seconds\n0.2\n{seconds}\n")

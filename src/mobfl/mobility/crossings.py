@@ -27,7 +27,7 @@ class Crossings:
         leave_s: When each leaves, on the same clock.
     """
 
-    vehicle: NDArray[Any]  # numbers or text, as the source has them
+    vehicle: NDArray[Any]  # numbers, or text of any width (see `named`)
     enter_s: Array
     leave_s: Array
 

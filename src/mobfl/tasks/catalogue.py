@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from mobfl.errors import InputError
+from mobfl.errors import InputError, shown
 from mobfl.learning.task import Task, TaskRequest
 from mobfl.parts import Kind
 from mobfl.scenario import Table
@@ -72,4 +72,9 @@ def _built(kind: type[Table], build: Callable[[Any, TaskRequest], Task], request
         chosen = kind.model_validate(dict(request.options))
     except ValidationError as error:
         raise InputError(f"option {line}" for line in mistakes(error, kind.model_fields, {})) from None
-    return build(chosen, request)
+    try:
+        return build(chosen, request)
+    except OSError as error:
+        if request.data is None or not str(error.filename or "").startswith(str(request.data)):
+            raise
+        raise InputError(f"data {shown(str(request.data))} cannot be read: {error.strerror}") from None
