@@ -105,8 +105,8 @@ NOBODY_WITHIN = (
 def _too_short(road: Conditions, local_steps: int, who: str, longest_s: float, remedy: str) -> str:
     below = "to at most" if road.delays.quickest_may_be_least else "below"
     one = local_steps == 1
-    steps, verb, they = ("one step", "takes", "the step") if one else (f"{local_steps} steps", "take", "them")
-    needed = f"{steps} with both transfers {verb} {_brief(float(theory.min_delay_s(road, local_steps)))} s: {remedy}"
+    steps, they = ("one step", "the step") if one else (f"H = {local_steps}", "the steps")
+    needed = f"{steps} with both transfers takes {_brief(float(theory.min_delay_s(road, local_steps)))} s: {remedy}"
     if longest_s < _INSTANT_S:
         return f"{who} leave as soon as they enter but {needed}"
     quicker = f"bring {they} and the transfers {below} {_brief(-_up(-longest_s))} s"
