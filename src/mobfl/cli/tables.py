@@ -1,6 +1,6 @@
 """Plans, simulations and runs as a person reads them in a terminal."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, Group
 from rich.markup import escape
@@ -240,6 +240,7 @@ def print_training(
     baselines: "Mapping[str, Mapping[str, float]]",
     goals: "Sequence[tuple[str, float]]",
     out: "Path",
+    privacy: "Mapping[str, Any] | None" = None,
 ) -> None:
     uploads = history.columns["uploads"]
     rejected = int(history.columns["rejected"].sum())
@@ -258,9 +259,18 @@ def print_training(
     for name, value in goals:
         reached = history.time_to(name, value)
         console.print(f"{name} {value:g}: " + ("not reached" if reached is None else f"after {reached:.1f} s"))
+    if privacy is not None:
+        console.print(_privacy_line(privacy), soft_wrap=True)
     for sentence in verdict(history):
         console.print(f"[bold]Note[/bold]: {escape(sentence)}", soft_wrap=True)
     console.print(f"The run is in {escape(str(out))}.", soft_wrap=True)
+
+
+def _privacy_line(told: "Mapping[str, Any]") -> str:
+    return (
+        f"[bold]Privacy[/bold]: ε = {told['epsilon']:.4g} at δ = {told['delta']:g} for a vehicle that joined"
+        f" {told['most_rounds']} rounds, the most of {told['vehicles']}; clip {told['clip']:g}, noise {told['noise']:g}"
+    )
 
 
 def deployment_table(board: "Board") -> Group:
