@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mobfl import theory
-from mobfl.planning.plans import Plan, TracePlan
+from mobfl.planning.plans import GuaranteedPlan, Plan, TracePlan
 from mobfl.planning.sensitivity import OFF_BY, sensitivity
 from mobfl.runs.verdict import verdict
 from mobfl.scenario import Scenario
@@ -53,6 +53,9 @@ def print_plan(console: Console, scenario: Scenario, title: str, plan: Plan) -> 
     goal, aim = ("g_ν", f" for the greatest g_ν = (H/T)·E[M/(M + ν)], ν = {noise:g}") if noise else ("g", "")
     console.print(f"\n[bold]Plan[/bold]{aim}")
     console.print(_promise_table(scenario, plan))
+    if isinstance(plan, GuaranteedPlan):  # which is not the best: being off may even raise g
+        console.print(f"\n[bold]Price[/bold]: {_price(plan)}", soft_wrap=True)
+        return
     console.print(f"\n[bold]Loss of {goal}[/bold] when a value is off by {OFF_BY:.0%} and the plan is kept")
     console.print(_sensitivity_table(scenario, plan))
 
@@ -123,7 +126,17 @@ def _plan_table(plan: Plan, noise_uploads: float = 0.0) -> Table:
         )
     table.add_row("expected_uploads", f"{plan.expected_uploads:.4g}", "uploads per round")
     table.add_row("valid_round_prob", f"{plan.valid_round_prob:.4g}", "chance of a round with an upload")
+    if isinstance(plan, GuaranteedPlan):
+        told = f"P{{M ≥ {plan.least_uploads}}}, chance of at least {plan.least_uploads} uploads"
+        table.add_row("least_uploads_prob", f"{plan.least_uploads_prob:.4g}", told)
     return table
+
+
+def _price(plan: GuaranteedPlan) -> str:
+    return (
+        f"{plan.price:.1%} of the objective, which is {plan.free_objective:.5g} /s without asking for"
+        f" {plan.least_uploads} uploads with a probability of {plan.with_prob:g}."
+    )
 
 
 def _sensitivity_table(scenario: Scenario, plan: Plan) -> Table:
