@@ -58,11 +58,12 @@ def trained(task: mobfl.TorchTask, noise: float, seed: int, plan: str) -> dict[s
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--plan", default="mobfl:least=20,prob=0.9")
+    parser.add_argument("--noise", type=float, nargs="+", default=NOISES, help="0 is the mean without privacy")
     asked = parser.parse_args()
     torch.set_num_threads(1)
     task = quadrants()
     print("noise  ε        most rounds  final loss: mean [each seed]     accuracy")
-    for noise in NOISES:
+    for noise in asked.noise:
         runs = [trained(task, noise, seed, asked.plan) for seed in SEEDS]
         losses = [run["final"]["loss"] for run in runs]
         private = [run.get("privacy", {"epsilon": float("inf"), "most_rounds": 0}) for run in runs]

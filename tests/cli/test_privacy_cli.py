@@ -80,7 +80,8 @@ def test_a_private_training_tells_its_epsilon(tmp_path: Path) -> None:
     tests = Path(__file__).parents[1]
     (tmp_path / "counting.py").write_text(f"import sys; sys.path.insert(0, {str(tests)!r})\n{TASK}")
     command = ["train", "counting:task", "--plan", "10,6", "--rule", "private:uploads=2,clip=5", "--out"]
-    road = ["--set", "training.samples_per_vehicle=20", "--set", "training.duration_s=200"]
+    changes = ("samples_per_vehicle=20", "duration_s=200", "batch_size=8")
+    road = [word for change in changes for word in ("--set", f"training.{change}")]
     done = run(*command, "run", *road, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     told = json.loads((tmp_path / "run" / "run.json").read_text())["results"]["privacy"]
