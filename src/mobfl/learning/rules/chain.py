@@ -38,7 +38,10 @@ _WORDS = {"guard": "a guard", "apply": "a way to combine", "step": "a step of th
 
 
 class Rule(Protocol):
-    """Knows nothing of time and roads. It is asked only where there is at least one good upload."""
+    """Knows nothing of time and roads. It is asked only where there is at least one good upload.
+
+    One with `hides_content` is a `Chain` and asked wherever anybody answered.
+    """
 
     def init(self, model: Weights) -> State:
         """What it remembers before the first server step: named arrays."""
