@@ -18,7 +18,7 @@ from torch import nn
 import mobfl
 
 SEEDS = (1, 2, 3)
-NOISES = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)
+NOISES = (0.0, 0.5, 1.0, 2.0, 4.0)
 DENOMINATOR, CLIP = 25, 0.5
 ROAD = mobfl.Scenario().with_values(
     {
