@@ -11,6 +11,7 @@ import json
 from pathlib import Path
 from statistics import mean
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import torch
 from torch import nn
@@ -44,7 +45,7 @@ def quadrants() -> mobfl.TorchTask:
     )
 
 
-def trained(task: mobfl.TorchTask, noise: float, seed: int, plan: str) -> dict[str, object]:
+def trained(task: mobfl.TorchTask, noise: float, seed: int, plan: str) -> dict[str, Any]:
     rule = f"private:uploads={DENOMINATOR},clip={CLIP},noise={noise}" if noise else "mean"
     with TemporaryDirectory() as folder:
         out = Path(folder) / "run"
