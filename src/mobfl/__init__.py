@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING, Any
 
 from mobfl import theory
 from mobfl.errors import EXTRAS, InfeasibleError, InputError, MissingExtraError, MobflError, PartError
+from mobfl.planning.at_least import LeastUploads
 from mobfl.planning.planner import algorithm_1, best_round_s, plan, plan_many
-from mobfl.planning.plans import Plan, Plans, TracePlan
+from mobfl.planning.plans import GuaranteedPlan, Plan, Plans, TracePlan
 from mobfl.scenario import Scenario, load_scenario
 
 if TYPE_CHECKING:
@@ -77,11 +78,13 @@ __all__ = [
     "Codec",
     "Contribution",
     "Crossings",
+    "GuaranteedPlan",
     "History",
     "InfeasibleError",
     "InputError",
     "Job",
     "Kpi",
+    "LeastUploads",
     "LocalTraining",
     "MissingExtraError",
     "MobflError",

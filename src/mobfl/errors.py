@@ -53,6 +53,7 @@ EXTRAS = {
     "joblib": ("a sweep", "experiments"),
     "matplotlib": ("drawing a figure", "figures"),
     "flwr": ("deployment", "flower"),
+    "dp_accounting": ("accounting for privacy", "privacy"),
     "libsumo": ("traffic from SUMO", "sumo"),
 }
 

@@ -13,6 +13,8 @@ _FLAGS = {
     "checkpoint_s": "--checkpoint",
     "the target": "--target",
     "plan": "--plan",
+    "least_uploads": "--least-uploads",
+    "with_prob": "--with-prob",
 }
 
 

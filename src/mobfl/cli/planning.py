@@ -21,8 +21,9 @@ from mobfl.cli.options import (
     working,
 )
 from mobfl.errors import InputError
+from mobfl.planning.at_least import LeastUploads
 from mobfl.planning.planner import plan as best_plan
-from mobfl.planning.plans import Plan
+from mobfl.planning.plans import GuaranteedPlan, Plan
 from mobfl.planning.sensitivity import OFF_BY, sensitivity
 from mobfl.scenario import Scenario, packaged_scenarios
 
@@ -31,6 +32,8 @@ from mobfl.scenario import Scenario, packaged_scenarios
 @takes_scenario
 @trace_option
 @section_option
+@click.option("--least-uploads", type=int, metavar="M", help="Plan for rounds with at least so many uploads.")
+@click.option("--with-prob", type=float, metavar="P", help="How surely they come, below 1; by default 0.9.")
 @json_option
 @plot_option
 @click.pass_context
@@ -40,20 +43,26 @@ def plan(
     settings: tuple[str, ...],
     trace: Path | None,
     section: str | None,
+    least_uploads: int | None,
+    with_prob: float | None,
     as_json: bool,
     plot: Path | None,
 ) -> None:
     """Find the local steps H and the round length T for a road.
 
     SCENARIO is a TOML file or the name of a packaged scenario; without it, the paper's road. With --trace the traffic
-    is the recorded one, and the plan knows that it may come in platoons.
+    is the recorded one, and the plan knows that it may come in platoons. With --least-uploads only rounds count that
+    have so many uploads with the probability --with-prob, and the price in g is told.
     """
     if plot is not None and trace is not None:
         raise InputError("--plot draws Theorem 1's surface, which a plan from a --trace does not use")
+    least = _least(least_uploads, with_prob)
+    if least is not None and trace is not None:
+        raise InputError("--least-uploads counts on Poisson traffic and goes without --trace")
     loaded = load(scenario, settings)
     crossings = read_trace(trace, section)
     with working("planning") if crossings is not None else nullcontext():
-        best = best_plan(loaded, crossings)
+        best = best_plan(loaded, crossings, least)
     if plot is not None and best.reason is None:
         from mobfl.figures import draw_plan
 
@@ -70,11 +79,21 @@ def plan(
     context.exit(INFEASIBLE if best.reason is not None else 0)
 
 
+def _least(uploads: int | None, prob: float | None) -> LeastUploads | None:
+    if uploads is None:
+        if prob is not None:
+            raise InputError("--with-prob goes with --least-uploads, got it alone")
+        return None
+    return LeastUploads(uploads) if prob is None else LeastUploads(uploads, prob)
+
+
 def _beside(scenario: Scenario, best: Plan, by_theorem: bool) -> dict[str, Any]:
     """What the table says beside the plan; a plan from a trace has no such table."""
     if not by_theorem or best.reason is not None:
         return {}
     visits = theory.contributing_visit_prob(scenario, *best.numbers[:2])
+    if isinstance(best, GuaranteedPlan):  # which is not the best: being off may even raise g
+        return {"contributing_visit_prob": visits}
     lost = {each.name: {"below": each.loss_below, "above": each.loss_above} for each in sensitivity(scenario, best)}
     return {"contributing_visit_prob": visits, "sensitivity": {"off_by": OFF_BY, **lost}}
 

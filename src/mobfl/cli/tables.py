@@ -1,6 +1,6 @@
 """Plans, simulations and runs as a person reads them in a terminal."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, Group
 from rich.markup import escape
@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mobfl import theory
-from mobfl.planning.plans import Plan, TracePlan
+from mobfl.planning.plans import GuaranteedPlan, Plan, TracePlan
 from mobfl.planning.sensitivity import OFF_BY, sensitivity
 from mobfl.runs.verdict import verdict
 from mobfl.scenario import Scenario
@@ -53,6 +53,9 @@ def print_plan(console: Console, scenario: Scenario, title: str, plan: Plan) -> 
     goal, aim = ("g_ν", f" for the greatest g_ν = (H/T)·E[M/(M + ν)], ν = {noise:g}") if noise else ("g", "")
     console.print(f"\n[bold]Plan[/bold]{aim}")
     console.print(_promise_table(scenario, plan))
+    if isinstance(plan, GuaranteedPlan):  # which is not the best: being off may even raise g
+        console.print(f"\n[bold]Price[/bold]: {_price(plan)}", soft_wrap=True)
+        return
     console.print(f"\n[bold]Loss of {goal}[/bold] when a value is off by {OFF_BY:.0%} and the plan is kept")
     console.print(_sensitivity_table(scenario, plan))
 
@@ -123,7 +126,17 @@ def _plan_table(plan: Plan, noise_uploads: float = 0.0) -> Table:
         )
     table.add_row("expected_uploads", f"{plan.expected_uploads:.4g}", "uploads per round")
     table.add_row("valid_round_prob", f"{plan.valid_round_prob:.4g}", "chance of a round with an upload")
+    if isinstance(plan, GuaranteedPlan):
+        told = f"P{{M ≥ {plan.least_uploads}}}, chance of at least {plan.least_uploads} uploads"
+        table.add_row("least_uploads_prob", f"{plan.least_uploads_prob:.4g}", told)
     return table
+
+
+def _price(plan: GuaranteedPlan) -> str:
+    return (
+        f"{plan.price:.1%} of the objective, which is {plan.free_objective:.5g} /s without asking for"
+        f" {plan.least_uploads} uploads with a probability of {plan.with_prob:g}."
+    )
 
 
 def _sensitivity_table(scenario: Scenario, plan: Plan) -> Table:
@@ -241,6 +254,7 @@ def print_training(
     baselines: "Mapping[str, Mapping[str, float]]",
     goals: "Sequence[tuple[str, float]]",
     out: "Path",
+    privacy: "Mapping[str, Any] | None" = None,
 ) -> None:
     uploads = history.columns["uploads"]
     rejected = int(history.columns["rejected"].sum())
@@ -259,9 +273,18 @@ def print_training(
     for name, value in goals:
         reached = history.time_to(name, value)
         console.print(f"{name} {value:g}: " + ("not reached" if reached is None else f"after {reached:.1f} s"))
+    if privacy is not None:
+        console.print(_privacy_line(privacy), soft_wrap=True)
     for sentence in verdict(history):
         console.print(f"[bold]Note[/bold]: {escape(sentence)}", soft_wrap=True)
     console.print(f"The run is in {escape(str(out))}.", soft_wrap=True)
+
+
+def _privacy_line(told: "Mapping[str, Any]") -> str:
+    return (
+        f"[bold]Privacy[/bold]: ε = {told['epsilon']:.4g} at δ = {told['delta']:g} for a vehicle that joined"
+        f" {told['most_rounds']} rounds, the most of {told['vehicles']}; clip {told['clip']:g}, noise {told['noise']:g}"
+    )
 
 
 def deployment_table(board: "Board") -> Group:

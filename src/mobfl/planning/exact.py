@@ -4,7 +4,8 @@ For a given H the best T is exact: closed form above the longest dwell, a Newton
 interval between the classes' T_min). H is found by
 branch and bound on a fact that needs no unimodality: with G(H) = max_T g(H, T), G(H)/H never rises, since
 more steps only delay an upload. This holds for any worth w(Λ) of a round that rises with its uploads: 1 − e^−Λ,
-or E[M/(M + ν)] where averaging counts. So G(H) ≤ (H/a)·G(a) for H ≥ a, and whole ranges of H are ruled out by
+or E[M/(M + ν)] where averaging counts; and where Λ must reach a least value, as fewer T do so with more steps.
+So G(H) ≤ (H/a)·G(a) for H ≥ a, and whole ranges of H are ruled out by
 their left ends. The proofs are in docs/background/theory.md.
 """
 
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mobfl import theory
+from mobfl.planning.at_least import least_round_s
 from mobfl.planning.fleets import best_rounds_of_fleet
 from mobfl.planning.plans import Plan, no_plan
 from mobfl.planning.roots import ascend, best_linear_round_s
@@ -32,27 +34,29 @@ _SPREAD_AT_ONCE = 1024
 # ---- the best T for a given H -------------------------------------------------------------------
 
 
-def best_rounds(road: Conditions, h: Counts) -> tuple[Array, Array, Array, Array]:
-    """For every H its best T, with Λ, P{M_suc > 0} and g there."""
+def best_rounds(road: Conditions, h: Counts, least_mean: float = 0.0) -> tuple[Array, Array, Array, Array]:
+    """For every H its best T with Λ of at least `least_mean`, and Λ, P{M_suc > 0} and g there."""
     at_once = _SPREAD_AT_ONCE // len(road.delays.classes) ** 2 + 1
     if isinstance(road.dwell, Constant) or h.size <= at_once:
-        return _best_rounds(road, h)
+        return _best_rounds(road, h, least_mean)
     # A dwell that spreads takes hundreds of numbers per H: not too many of them at a time.
     parts = np.array_split(np.arange(h.size), -(-h.size // at_once))
-    columns = zip(*(_best_rounds(road.take(part), h[part]) for part in parts), strict=True)
+    columns = zip(*(_best_rounds(road.take(part), h[part], least_mean) for part in parts), strict=True)
     t, uploads, valid, g = (np.concatenate(column) for column in columns)
     return t, uploads, valid, g
 
 
-def _best_rounds(road: Conditions, h: Counts) -> tuple[Array, Array, Array, Array]:
+def _best_rounds(road: Conditions, h: Counts, least_mean: float) -> tuple[Array, Array, Array, Array]:
     if len(road.delays.classes) > 1:
-        return best_rounds_of_fleet(road, h)
+        return best_rounds_of_fleet(road, h, least_mean)
     rate, dwell, delay, noise = road.arrivals_per_s, road.dwell, theory.delay(road, h), road.noise
     if isinstance(delay, ShiftedExponential):
         t = _best_round_with_jitter(rate, dwell, delay, noise)
     else:  # Λ is linear in T from T_min on
         c0, c1 = theory.long_round_identity(dwell, delay)
         t = np.maximum(best_linear_round_s(rate * c0, rate * c1, noise), theory.min_delay_s(road, h))
+    if least_mean:  # beyond its top g(H, ·) only falls
+        t = np.maximum(t, least_round_s(road, h, least_mean))
     uploads = theory.uploads_identity(rate, dwell, delay, t)
     return t, uploads, *theory.valid_and_objective(uploads, h, t, noise)
 
@@ -73,7 +77,7 @@ def _first_guess(rate: Any, least: Array, room: Array, scale: Array) -> Array:
 # ---- the best H ---------------------------------------------------------------------------------
 
 
-def branch_and_bound(road: Conditions, most: Counts) -> tuple[Counts, Array]:
+def branch_and_bound(road: Conditions, most: Counts, least_mean: float = 0.0) -> tuple[Counts, Array]:
     """The best H and T of every road; H = 0 where nothing fits."""
     which = np.flatnonzero(most)  # the road of each range [start, stop)
     start, stop = np.ones(len(which), np.int64), most[which] + 1
@@ -82,7 +86,7 @@ def branch_and_bound(road: Conditions, most: Counts) -> tuple[Counts, Array]:
     while len(which):
         pieces = max(4, (STEPS_AT_ONCE + 12 * len(most)) // len(which))
         which, start, stop = _split(which, start, stop, pieces)
-        t, _, _, g = best_rounds(road.take(which), start)
+        t, _, _, g = best_rounds(road.take(which), start, least_mean)
         seen.append((which, start, t, g))
         np.maximum.at(best, which, g)
         hopeful = (stop - start > 1) & (g * ((stop - 1) / start) >= best[which] * (1 - _TIE))
@@ -114,11 +118,11 @@ def _smallest_best(seen: list[tuple[Counts, Counts, Array, Array]], best: Array)
     return h, t
 
 
-def best_of(road: Conditions, h: Counts) -> Plan:
-    """The best of these H, each with its best T."""
+def best_of(road: Conditions, h: Counts, least_mean: float = 0.0) -> Plan:
+    """The best of these H, each with its best T of those with Λ of at least `least_mean`."""
     if not h.any():
         return no_plan(road)
-    t, uploads, valid, g = best_rounds(road, h)
+    t, uploads, valid, g = best_rounds(road, h, least_mean)
     best = int((g >= g.max() * (1 - _TIE)).argmax())
     chosen = (column[best].item() for column in (h, t, g, uploads, valid))
     return Plan("ok", *chosen) if g[best] > 0 else no_plan(road)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mobfl import theory
+from mobfl.planning.at_least import least_round_s
 from mobfl.planning.roots import ascend
 from mobfl.theory import Conditions
 from mobfl.theory.distributions import Delay, Dwell, ShiftedExponential
@@ -18,9 +19,11 @@ Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
 
-def best_rounds_of_fleet(road: Conditions, h: Counts) -> tuple[Array, Array, Array, Array]:
-    """For every H its best T, with Λ, P{M_suc > 0} and g there."""
+def best_rounds_of_fleet(road: Conditions, h: Counts, least_mean: float = 0.0) -> tuple[Array, Array, Array, Array]:
+    """For every H its best T with Λ of at least `least_mean`, and Λ, P{M_suc > 0} and g there."""
     tops = _tops(road, h)  # (classes, H)
+    if least_mean:  # beyond an interval's top g(H, ·) only falls, until the next one begins
+        tops = np.maximum(tops, least_round_s(road, h, least_mean))
     uploads, valid, g = theory.promise(road, h, tops)
     best = g.argmax(axis=0)[np.newaxis]
     t, uploads, valid, g = (np.take_along_axis(column, best, 0)[0] for column in (tops, uploads, valid, g))

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mobfl import theory
+from mobfl.planning.at_least import least_round_s
 from mobfl.planning.plans import Plan, no_plan
 from mobfl.planning.roots import best_linear_round_s
 from mobfl.planning.search import Tried, best_steps
@@ -31,15 +32,15 @@ class GuardedRound(NamedTuple):
     bound: float
 
 
-def best_guarded_plan(road: Conditions) -> Plan:
-    """The plan whose g is within `objective_error` of the best there is."""
+def best_guarded_plan(road: Conditions, least_mean: float = 0.0) -> Plan:
+    """The plan whose g is within `objective_error` of the best there is with Λ of at least `least_mean`."""
     most = int(theory.max_local_steps(road))
     if most < 1:
         return no_plan(road)
     rounds = dict[int, GuardedRound]()
 
     def attempt(h: int) -> Tried:
-        rounds[h] = best_guarded_round(road, h)
+        rounds[h] = best_guarded_round(road, h, least_mean)
         return Tried(rounds[h].objective, rounds[h].bound)
 
     best = best_steps(attempt, most, gap=_STEPS_GAP)
@@ -54,11 +55,16 @@ def guarded_plan(road: Conditions, local_steps: int, round_s: float, bound: floa
     return Plan("ok", local_steps, round_s, g, uploads, valid, objective_error=max(bound / g - 1, 0.0))
 
 
-def best_guarded_round(road: Conditions, local_steps: int) -> GuardedRound:
+def best_guarded_round(road: Conditions, local_steps: int, least_mean: float = 0.0) -> GuardedRound:
     """For an H that fits."""
-    longest_s = float(road.dwell.longest)
-    beyond_s = max(float(_best_beyond_s(road, local_steps)), longest_s)
-    edges = np.geomspace(min(float(theory.min_delay_s(road, local_steps)), longest_s), longest_s, _FIRST_CELLS + 1)
+    least_s, longest_s = float(theory.min_delay_s(road, local_steps)), float(road.dwell.longest)
+    if least_mean:
+        least_s = max(least_s, float(least_round_s(road, local_steps, least_mean)))
+    beyond_s = max(float(_best_beyond_s(road, local_steps)), longest_s, least_s)
+    if least_s > longest_s:  # there is only the straight line
+        reached = float(theory.objective(road, local_steps, beyond_s))
+        return GuardedRound(beyond_s, reached, reached)
+    edges = np.geomspace(least_s, longest_s, _FIRST_CELLS + 1)
     t = np.append(edges, beyond_s)
     g = _objective(road, local_steps, t)
     top = int(g.argmax())

@@ -9,9 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from mobfl import theory
 from mobfl.errors import InputError
+from mobfl.planning.at_least import LeastUploads
 from mobfl.planning.exact import STEPS_AT_ONCE, best_of, best_rounds, branch_and_bound
 from mobfl.planning.guarded import best_guarded_plan, best_guarded_round
-from mobfl.planning.plans import NOBODY_WITHIN, Plan, Plans, PoissonPlan, TracePlan, no_plan
+from mobfl.planning.plans import NOBODY_WITHIN, GuaranteedPlan, Plan, Plans, PoissonPlan, TracePlan, no_plan
 from mobfl.planning.roads import conditions_from
 from mobfl.scenario import Scenario
 from mobfl.theory import Conditions
@@ -27,12 +28,14 @@ _MOST_STEPS_BY_ALGORITHM_1 = 10_000_000
 
 
 @overload
-def plan(scenario: theory.AnyRoad, crossings: None = None) -> Plan: ...
+def plan(scenario: theory.AnyRoad, crossings: None = None, least: None = None) -> Plan: ...
 @overload
-def plan(scenario: Scenario, crossings: "Crossings") -> TracePlan: ...
+def plan(scenario: theory.AnyRoad, crossings: None = None, *, least: LeastUploads) -> GuaranteedPlan: ...
 @overload
-def plan(scenario: Scenario, crossings: "Crossings | None") -> Plan: ...
-def plan(scenario: theory.AnyRoad, crossings: "Crossings | None" = None) -> Plan:
+def plan(scenario: Scenario, crossings: "Crossings", least: None = None) -> TracePlan: ...
+@overload
+def plan(scenario: Scenario, crossings: "Crossings | None", least: LeastUploads | None = None) -> Plan: ...
+def plan(scenario: theory.AnyRoad, crossings: "Crossings | None" = None, least: LeastUploads | None = None) -> Plan:
     """The H and T that maximise g on this road; equal values of g go to the smaller H.
 
     Exact where steps jitter exponentially or not at all; for other laws the plan's `objective_error` says how much
@@ -44,19 +47,42 @@ def plan(scenario: theory.AnyRoad, crossings: "Crossings | None" = None) -> Plan
     Args:
         scenario: The road, its traffic and its delays.
         crossings: Recorded traffic.
+        least: How many uploads a round must have and how surely; the plan is then a `GuaranteedPlan`, with its price.
     """
-    if crossings is not None:
-        if isinstance(scenario, Conditions):
-            raise TypeError("planning from crossings needs a Scenario, for the share of vehicles that takes part")
-        return _plan_trace(scenario, crossings)
-    road = Conditions.of(scenario)
+    if crossings is None:
+        road = Conditions.of(scenario)
+        free = _best(road)
+        return free if least is None else _guaranteed(least, _best(road, least.mean), free)
+    if isinstance(scenario, Conditions):
+        raise TypeError("planning from crossings needs a Scenario, for the share of vehicles that takes part")
+    if least is not None:
+        raise InputError("least_uploads counts on Poisson traffic, where Λ says how surely they come: got crossings")
+    return _plan_trace(scenario, crossings)
+
+
+def _best(road: Conditions, least_mean: float = 0.0) -> Plan:
+    """The greatest g among plans whose Λ is at least so much."""
     if not road.delays.exact:
-        return best_guarded_plan(road)
+        return best_guarded_plan(road, least_mean)
     most = int(theory.max_local_steps(road))
     if most <= STEPS_AT_ONCE:
-        return best_of(road, np.arange(1, most + 1))
-    h, _ = branch_and_bound(road, np.array([most]))
-    return best_of(road, h)
+        return best_of(road, np.arange(1, most + 1), least_mean)
+    h, _ = branch_and_bound(road, np.array([most]), least_mean)
+    return best_of(road, h, least_mean)
+
+
+def _guaranteed(least: LeastUploads, found: Plan, free: Plan) -> GuaranteedPlan:
+    if found.expected_uploads is None:
+        return GuaranteedPlan(**vars(found), least_uploads=least.uploads, with_prob=least.prob)
+    best = free.numbers[2]
+    return GuaranteedPlan(
+        **vars(found),
+        least_uploads=least.uploads,
+        with_prob=least.prob,
+        least_uploads_prob=least.prob_at(found.expected_uploads),
+        free_objective=best,
+        price=max(1 - found.numbers[2] / best, 0.0),
+    )
 
 
 def _plan_trace(scenario: Scenario, crossings: "Crossings") -> TracePlan:

@@ -126,6 +126,17 @@ def _brief(value: float) -> str:
 
 
 @dataclass(frozen=True)
+class GuaranteedPlan(Plan):
+    """A plan for rounds with at least `least_uploads` uploads, and what that costs against the plan without."""
+
+    least_uploads: int | None = None  # m
+    with_prob: float | None = None  # p, as it was asked for
+    least_uploads_prob: float | None = None  # P{M ≥ m}
+    free_objective: float | None = None  # the greatest g without
+    price: float | None = None  # the share of it that is given up
+
+
+@dataclass(frozen=True)
 class PoissonPlan:
     """Theorem 1's plan for a recorded road: what it promises, and what it would really give there."""
 

@@ -18,6 +18,7 @@ from typing import Any
 from mobfl.learning.codecs import Codec, travelled
 from mobfl.learning.rates import learning_rate
 from mobfl.learning.rules import merge
+from mobfl.learning.rules.draws import addressed_draw
 from mobfl.learning.task import Task
 from mobfl.learning.uploads import Upload
 from mobfl.learning.vehicles import Vehicles
@@ -67,7 +68,8 @@ def learn(job: Job, begun: Checkpoint, scores: Scores, workers: int = 1) -> Iter
                 submit(_upload, vehicles, codec, site, step, each, models.version(each.version))
                 for each in step.uploads
             ]
-            state, new, reasons = merge(server.rule, state, models.latest, [upload() for upload in coming])
+            uploads, draw = [upload() for upload in coming], addressed_draw(job.seed, step.number)
+            state, new, reasons = merge(server.rule, state, models.latest, uploads, draw)
             rejected += Counter(reasons)
             if models.advance(step, new, elapsed_s):
                 # The next step's vehicles train while this model is evaluated.

@@ -4,7 +4,7 @@ What a run consists of is the same wherever its uploads come from: simulated veh
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ class Recording:
     last: Checkpoint
     least_loss: float
     status: str = "running"
+    more_results: Callable[[int], Mapping[str, Any]] = lambda _: {}  # after so many rounds
     wall_s: float = 0.0  # until the process that runs now began
     began: float = field(default_factory=time.monotonic)
     saved: float = field(default_factory=time.monotonic)
@@ -71,11 +72,14 @@ class Recording:
         folder.write_rows(self.folder, self.history)
         write_checkpoint(self.folder / BEST, self.best)
         write_checkpoint(self.folder / LAST, self.last)
-        progress = {"status": status, "reason": reason, "results": _results(self.history, self.last)}
+        progress = {"status": status, "reason": reason, "results": self._results()}
         folder.write_run(self.folder, self.description | progress)
         wall_s = self.wall_s + time.monotonic() - self.began
         folder.write_timing(self.folder, {"wall_s": wall_s, "workers": workers})
         self.saved = time.monotonic()
+
+    def _results(self) -> dict[str, Any]:
+        return _results(self.history, self.last) | dict(self.more_results(len(self.rows)))
 
 
 def _results(history: History, last: Checkpoint) -> dict[str, Any]:
@@ -113,4 +117,4 @@ def take_up(description: Mapping[str, Any], task: Task, seed: int, out: Path) ->
     described = {**description, "initial": stored["initial"]}
     least = History.of_rows(stored["initial"], rows, task.kpis).min_loss()
     wall_s = float(folder.read_timing(out).get("wall_s", 0.0))
-    return Recording(out, described, rows, best, last, least, stored["status"], wall_s)
+    return Recording(out, described, rows, best, last, least, stored["status"], wall_s=wall_s)

@@ -13,6 +13,7 @@ from mobfl.runs import folder
 from mobfl.runs.history import History, Row
 from mobfl.runs.job import Job, check_job
 from mobfl.runs.loop import Learnt, learn
+from mobfl.runs.privacy import privacy_of
 from mobfl.runs.recording import Recording, begin, take_up
 
 CHECKPOINT_S = 30.0
@@ -64,6 +65,7 @@ def train(
     with folder.locked(out), interrupts_noted() as interrupted:
         begun = take_up if resume else begin
         run = begun(job.describe(), job.task, job.seed, out)
+        run.more_results = privacy_of(job)
         if run.status != "done":
             _go_on(run, job, workers, checkpoint_s, progress, interrupted)
         return run.history

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from mobfl import theory
 from mobfl.errors import InfeasibleError, InputError
 from mobfl.mobility.crossings import Crossings
+from mobfl.planning.at_least import LeastUploads
 from mobfl.planning.planner import best_round_s, plan, refuse_noise
 from mobfl.planning.plans import Plan
 from mobfl.planning.search import best_count
@@ -41,8 +42,8 @@ class PlanRequest:
     def dwell_s(self) -> float:
         return self.scenario.dwell_s if self.crossings is None else float(self.crossings.dwell_s.mean())
 
-    def best_plan(self) -> Plan:
-        return _feasible(plan(self.scenario, self.crossings))
+    def best_plan(self, least: LeastUploads | None = None) -> Plan:
+        return _feasible(plan(self.scenario, self.crossings, least))
 
     def best_round(self, local_steps: int) -> Plan:
         """With the best T for this H."""

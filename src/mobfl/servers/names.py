@@ -1,6 +1,6 @@
 """Plans by name, as the command line and sweeps have them.
 
-mobfl        the planner's H and T
+mobfl        the planner's H and T; mobfl:least=5,prob=0.9 for rounds with at least five uploads in nine of ten
 adaptive     H and T that follow the traffic, from the planner's on; with settings adaptive:memory_s=600,worth=0.05
 H,T          two numbers. For H also `best` or `epoch`, one pass over a vehicle's samples; for T also `best`, `T0`, the
              time on the section, or `T0/2`. What is `best` maximises g for the other number.
@@ -22,6 +22,7 @@ from mobfl.learning.rules import RULES, Chain, Rule, rule_named
 from mobfl.learning.rules.chain import Link
 from mobfl.mobility.crossings import Crossings
 from mobfl.parts import Kind, Wish
+from mobfl.planning.at_least import LeastUploads
 from mobfl.planning.planner import plan
 from mobfl.planning.plans import Plan
 from mobfl.policies.adaptive.controller import Controller, Settings
@@ -183,9 +184,17 @@ def _planned(text: str, request: PlanRequest) -> Schedule:
     return rounds_of(request.best_round(h) if t is None else (h, t), request)
 
 
-def best_rounds(request: PlanRequest) -> Schedule:
-    """The planner's H and T, from Theorem 1 or from the recorded crossings."""
-    return rounds_of(request.best_plan(), request)
+def best_rounds(request: PlanRequest, least: int = 0, prob: float = LeastUploads.prob) -> Schedule:
+    """The planner's H and T, from Theorem 1 or from the recorded crossings; with so many uploads at least."""
+    if not least:
+        return rounds_of(request.best_plan(), request)
+    if request.scenario.training.falling_to < 1:
+        raise InputError("training.falling_to must be 1 with a plan for at least so many uploads, got less")
+    try:
+        wanted = LeastUploads(least, prob)
+    except InputError as error:
+        raise InputError(f"plan mobfl:least={least:g},prob={prob:g} makes no sense: {error}") from None
+    return rounds_of(request.best_plan(wanted), request)
 
 
 def adaptive_rounds(

@@ -13,8 +13,10 @@ from mobfl.deploy.events import Event, EventLog
 from mobfl.deploy.station.evaluations import Evaluations
 from mobfl.deploy.station.round_loop import Attempt, RoundSeen, RoundWork, as_rounds
 from mobfl.deploy.station.settling import Settled
+from mobfl.learning.accounting import ledger_of
 from mobfl.learning.rates import learning_rate
 from mobfl.learning.rules import merge
+from mobfl.learning.rules.draws import secret_draw
 from mobfl.rounds.rules import FOREVER, Order, Policy, Rounds, joined
 from mobfl.runs.checkpoint import Checkpoint
 from mobfl.runs.history import Row
@@ -48,6 +50,8 @@ class BaseStation:
         self._models = Models(recording.last, self._job.scenario.training.average_s)
         self._rule = settled.job.server.rule
         self._rule_state = recording.last.rule_state or self._rule.init(recording.last.model)
+        self._ledger = ledger_of(self._rule)  # by node: whoever comes back as another node is another vehicle to it
+        recording.more_results = lambda _: {} if self._ledger is None else {"privacy": self._ledger.results()}
         self._transfer_s = self._site.delays.transfer_s
         scores = recording.scores
         known = not math.isnan(scores["loss"])  # else it was killed before that
@@ -72,7 +76,9 @@ class BaseStation:
             by_round[event["round"]].append(event)
         for number, row in enumerate(self._recording.rows):
             work = self._work(number, self._site.start_s + row["start_s"])
-            self._orders.add(as_rounds(work, attempts_in(by_round[number]), self._transfer_s))
+            attempts = attempts_in(by_round[number])
+            self._orders.add(as_rounds(work, attempts, self._transfer_s))
+            self._note_joined(attempts)
             for event in by_round[number]:
                 if event["kind"] == "began":
                     there[int(event["node"])] = event["attempt"] + 1
@@ -94,7 +100,10 @@ class BaseStation:
         """The model moves, and all that is needed to go on is on disk before anybody gets the next one."""
         block = as_rounds(work, seen.attempts, self._transfer_s)
         (step,) = single_steps(block, self._site.start_s)
-        self._rule_state, new, rejections = merge(self._rule, self._rule_state, self._models.latest, seen.uploads)
+        self._rule_state, new, rejections = merge(
+            self._rule, self._rule_state, self._models.latest, seen.uploads, secret_draw, len(seen.refused)
+        )
+        self._note_joined(seen.attempts)
         rejected = [*seen.refused, *rejections]
         self._models.advance(step, new, work.round_s)
         row = row_of(step, len(rejected)) | dict.fromkeys(self._scores, math.nan)
@@ -108,6 +117,10 @@ class BaseStation:
         self._log.add("ended", work.number, work.end_s, overshoot_s=seen.overshoot_s, **known)
         self._orders.add(block)
         return self._recording.rows[-1]
+
+    def _note_joined(self, attempts: Iterable[Attempt]) -> None:
+        if self._ledger is not None:
+            self._ledger.add(attempt.node for attempt in attempts if math.isfinite(attempt.answer_s))
 
     def _note_scores(self, wait: bool = False) -> None:
         for rounds, model, scores in self._evaluations.done(wait):

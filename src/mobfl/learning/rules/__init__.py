@@ -5,6 +5,8 @@ A link plays one of three roles, told by its method. All may have `init(model) -
 guard      guard(state, model, uploads) -> (state, uploads)     changes or drops uploads before they are combined
 combine    apply(state, model, uploads) -> (state, model)       one model of all; every chain has exactly one
 step       step(state, model, proposed) -> (state, model)       how far the server goes towards what was combined
+
+A link with `draws = True` is given a random generator as its last argument.
 """
 
 from mobfl.learning.rules.chain import RULES, Chain, Rule, State, merge, rule_named

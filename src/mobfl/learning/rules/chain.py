@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mobfl.errors import InputError, PartError
+from mobfl.learning.rules.draws import Draw
 from mobfl.learning.uploads import Upload, sorted_out
 from mobfl.learning.weights import Weights, unlike
 from mobfl.parts import Kind, Wish
@@ -25,6 +26,7 @@ RULES = Kind(
         "clip": f"{_PLACE}.clip:Clip",
         "mean": f"{_PLACE}.mean:Mean",
         "median": f"{_PLACE}.median:Median",
+        "private": f"{_PLACE}.private:Private",
         "fedasync": f"{_PLACE}.fedasync:FedAsync",
         "fedbuff": f"{_PLACE}.fedbuff:FedBuff",
         "momentum": f"{_PLACE}.momentum:ServerMomentum",
@@ -36,7 +38,10 @@ _WORDS = {"guard": "a guard", "apply": "a way to combine", "step": "a step of th
 
 
 class Rule(Protocol):
-    """Knows nothing of time and roads. It is asked only where there is at least one good upload."""
+    """Knows nothing of time and roads. It is asked only where there is at least one good upload.
+
+    One with `hides_content` is a `Chain` and asked wherever anybody answered.
+    """
 
     def init(self, model: Weights) -> State:
         """What it remembers before the first server step: named arrays."""
@@ -59,6 +64,24 @@ class Link:
         if len(roles) != 1:
             raise InputError(f"rule {wish.name} must have one of the methods {', '.join(_ROLES)}, got {len(roles)}")
         return cls(part, roles[0], wish)
+
+    @property
+    def draws(self) -> bool:
+        """Whether its method is given a random generator too."""
+        return bool(getattr(self.part, "draws", False))
+
+    @property
+    def hides_content(self) -> bool:
+        """Whether nobody may tell from the model what was in an upload: it is asked too where none is good."""
+        return bool(getattr(self.part, "hides_content", False))
+
+    def called(self, place: int, draw: Draw | None, *given: Any) -> Any:
+        """What its method makes of a state and more; `place` is its own in the chain."""
+        if not self.draws:
+            return getattr(self.part, self.role)(*given)
+        if draw is None:
+            raise ValueError(f"rule {self.wish.name} draws, and was given nothing to draw from")
+        return getattr(self.part, self.role)(*given, draw(place))
 
     @property
     def values(self) -> dict[str, Any]:
@@ -88,6 +111,15 @@ class Chain:
 
     links: tuple[Link, ...]
 
+    def __post_init__(self) -> None:
+        guards = [link for link in self.links if link.role == "guard"]
+        if guards and self.hides_content:
+            hiding = next(link.wish.name for link in self.links if link.hides_content)
+            raise InputError(
+                f"rule {hiding} must have no guard before it, got {guards[0].wish.name}: what a guard does to one"
+                f" upload may depend on the others', which {hiding} could not account for"
+            )
+
     def __str__(self) -> str:
         return "+".join(map(str, self.links))
 
@@ -95,25 +127,31 @@ class Chain:
     def needs_staleness(self) -> bool:
         return any(getattr(link.part, "needs_staleness", False) for link in self.links)
 
+    @property
+    def hides_content(self) -> bool:
+        return any(link.hides_content for link in self.links)
+
     def init(self, model: Weights) -> State:
         return {
             key: values for n, link in enumerate(self.links) for key, values in self._named(n, link.init(model)).items()
         }
 
-    def apply(self, state: State, model: Weights, uploads: Sequence[Upload]) -> tuple[State, Weights]:
+    def apply(
+        self, state: State, model: Weights, uploads: Sequence[Upload], draw: Draw | None = None
+    ) -> tuple[State, Weights]:
         new, proposed = dict[str, NDArray[Any]](), model
         for n, link in enumerate(self.links):
             own: State = {
                 key.split("/", 1)[1]: values for key, values in state.items() if key.startswith(self._prefix(n))
             }
             if link.role == "guard":
-                own, uploads = link.part.guard(own, model, uploads)
+                own, uploads = link.called(n, draw, own, model, uploads)
                 if not uploads:
                     return {**state, **new, **self._named(n, own)}, model
             elif link.role == "apply":
-                own, proposed = link.checked(model, link.part.apply(own, model, uploads))
+                own, proposed = link.checked(model, link.called(n, draw, own, model, uploads))
             else:
-                own, proposed = link.checked(model, link.part.step(own, model, proposed))
+                own, proposed = link.checked(model, link.called(n, draw, own, model, proposed))
             new |= self._named(n, _checked(link.wish, own))
         return new, proposed
 
@@ -152,10 +190,22 @@ def _check_order(text: str, roles: Sequence[str]) -> None:
             )
 
 
-def merge(rule: Rule, state: State, model: Weights, uploads: Sequence[Upload]) -> tuple[State, Weights, list[str]]:
-    """The rule's new state, the next model, and why uploads were rejected. Without a good upload nothing changes."""
+def merge(
+    rule: Rule,
+    state: State,
+    model: Weights,
+    uploads: Sequence[Upload],
+    draw: Draw | None = None,
+    refused: int = 0,
+) -> tuple[State, Weights, list[str]]:
+    """The rule's new state, the next model, and why uploads were rejected. Without a good upload nothing changes.
+
+    A rule that hides what was in uploads is asked wherever anybody answered: `refused` counts answers that were not
+    even uploads.
+    """
     good, rejections = sorted_out(model, uploads)
-    if not good:
+    hides = bool(uploads or refused) and getattr(rule, "hides_content", False)
+    if not (good or hides):
         return state, model, rejections
-    state, new = rule.apply(state, model, good)
+    state, new = rule.apply(state, model, good, draw) if isinstance(rule, Chain) else rule.apply(state, model, good)
     return state, new, rejections
