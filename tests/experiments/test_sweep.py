@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from mobfl.errors import InputError
-from mobfl.experiments.folder import RUNS, read_sweep
+from mobfl.experiments.folder import RUNS, STOP, read_sweep
 from mobfl.experiments.sweep import name_runs, run_sweep, states
 from mobfl.experiments.sweep_file import joined, load_sweep, packaged_sweeps, sweep_from_dict
 from mobfl.runs.folder import locked
@@ -320,14 +320,53 @@ def test_a_run_that_kills_its_workers_is_recorded_and_harms_no_other(tmp_path: P
     assert all("its worker died 3 times" in run["reason"] for run in came[3:6])
 
 
-def test_ctrl_c_ends_with_130_and_the_same_command_goes_on(undisturbed: tuple[Killable, Path], tmp_path: Path) -> None:
+def assert_gone(processes: list[int]) -> None:
+    """A worker looks twice a second whether its sweep is still there."""
+    ends = time.monotonic() + 20
+    while any(Path(f"/proc/{process}").exists() for process in processes):
+        assert time.monotonic() < ends
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize(
+    ("number", "everybody"),
+    [(signal.SIGINT, True), (signal.SIGTERM, False), (signal.SIGTERM, True), (signal.SIGHUP, True)],
+)
+def test_a_signal_saves_every_run_and_the_same_command_goes_on(
+    undisturbed: tuple[Killable, Path], tmp_path: Path, number: signal.Signals, everybody: bool
+) -> None:
+    """Slurm and a terminal signal the workers too, docker the sweep alone."""
     killable, whole = undisturbed
+    killable.command[-1] = "30"  # no checkpoint but that of the signal
     sweep = killable.start(tmp_path)
     wait_for_rows(tmp_path, sweep)
-    os.killpg(sweep.pid, signal.SIGINT)
+    workers = workers_of(sweep)
+    time.sleep(0.3)
+    (os.killpg if everybody else os.kill)(sweep.pid, number)
     assert sweep.wait(timeout=60) == 130
+    stored = [json.loads(file.read_text()) for file in tmp_path.glob(f"{RUNS}/*/run.json")]
+    assert "interrupted" in {run["status"] for run in stored} <= {"interrupted", "done"}
+    assert any(run["results"]["rounds"] for run in stored if run["status"] == "interrupted")
+    assert_gone(workers)
+    assert not (tmp_path / STOP).exists()
+    killable.command[-1] = "0"
     killable.finish(tmp_path)
     same_bytes(whole, tmp_path)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("after_s", [0.5, 1.5, 2.5, 3.5])
+def test_a_signal_while_a_sweep_starts_is_no_traceback(
+    undisturbed: tuple[Killable, Path], tmp_path: Path, number: signal.Signals, after_s: float
+) -> None:
+    """Also where it meets workers that still import."""
+    killable, _ = undisturbed
+    command = [*killable.command, "--out", str(tmp_path)]
+    sweep = subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE, text=True)
+    time.sleep(after_s)
+    os.killpg(sweep.pid, number)
+    _, said = sweep.communicate(timeout=90)
+    assert (sweep.returncode, said.strip()) in ((130, ""), (0, ""))
 
 
 @pytest.mark.slow

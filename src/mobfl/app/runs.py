@@ -16,7 +16,7 @@ from mobfl.experiments.folder import RUNS, SWEEP, Entry, StoredSweep, read_sweep
 from mobfl.experiments.runs import TABLES, Run, read_one, run_places
 from mobfl.files.json import plain
 from mobfl.learning.task import Kpi
-from mobfl.runs.folder import ROUNDS, RUN, read_history, read_status
+from mobfl.runs.folder import ROUNDS, RUN, is_locked, read_history, read_status
 
 _MOST_POINTS = 1000  # of a curve: more than a screen has columns
 # What the runs of one figure must have in common: all but plan and seed.
@@ -75,7 +75,7 @@ class RunsFolder:
         return plain({"time_s": times[shown].tolist(), "now": values[shown].tolist(), "best": best[shown].tolist()})
 
     def _see(self, place: Path, name: str, entry: Entry | None) -> Seen:
-        stamp = (_stamp(place / RUN), _stamp(place / ROUNDS), entry)
+        stamp = (_stamp(place / RUN), _stamp(place / ROUNDS), entry, is_locked(place))
         before = self._seen.get(name)
         if before is not None and before.stamp == stamp:
             return before

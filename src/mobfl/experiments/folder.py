@@ -2,6 +2,7 @@
 
 OUT/sweep.json      the runs in their order, with the study that each belongs to
 OUT/runs/NAME/      one folder per run, as `mobfl train` writes it
+OUT/.stop.part      while workers are to save and end
 """
 
 from collections.abc import Sequence
@@ -9,9 +10,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from mobfl.errors import InputError
+from mobfl.files.atomic import PART
 from mobfl.files.json import read_json, write_json
 
-SWEEP, RUNS = "sweep.json", "runs"
+SWEEP, RUNS, STOP = "sweep.json", "runs", f".stop{PART}"
 
 
 @dataclass(frozen=True)

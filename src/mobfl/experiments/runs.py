@@ -12,7 +12,7 @@ from typing import Any
 from mobfl import theory
 from mobfl.errors import InputError
 from mobfl.experiments.folder import RUNS
-from mobfl.runs.folder import RUN, read_history, read_run, read_status, read_timing
+from mobfl.runs.folder import RUN, read_history, read_run, read_status, read_timing, seen
 from mobfl.runs.history import History
 from mobfl.scenario import Scenario
 from mobfl.servers.names import plan_name
@@ -69,7 +69,7 @@ class Run:
             "round_s": plan["round_s"],
             "objective": self.objective,
             "seed": description["seed"],
-            "status": description["status"],
+            "status": seen(description["status"], self.folder),
             "reason": description["reason"],
             "data": description["data"].get("data"),
             "trace": None if description["trace"] is None else description["trace"]["file"],

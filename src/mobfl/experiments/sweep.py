@@ -15,7 +15,7 @@ from typing import Any
 
 from mobfl import theory
 from mobfl.errors import InfeasibleError, InputError
-from mobfl.experiments.folder import RUNS, Entry, write_sweep
+from mobfl.experiments.folder import RUNS, STOP, Entry, write_sweep
 from mobfl.experiments.pool import ALL, Pool, watching
 from mobfl.experiments.sweep_file import Request, Sweep
 from mobfl.files.json import plain
@@ -174,7 +174,7 @@ def _run_all(out: Path, runs: Sequence[Planned], workers: int, ray: str | None, 
     before = states(out, runs)
     left = [name for name in work.requests if before[name].status != "done"]
     while left:
-        pool = Pool(work, workers, ray)
+        pool = Pool(work, workers, ray, work.stop)
         if pool.run(left) is None:
             return
         for name in pool.begun:
@@ -185,7 +185,7 @@ def _run_all(out: Path, runs: Sequence[Planned], workers: int, ray: str | None, 
 
 def _run_alone(name: str, work: "_Work", ray: str | None) -> None:
     for _ in range(_DEATHS):
-        died = Pool(work, 1, ray, own_process=True).run([name])
+        died = Pool(work, 1, ray, work.stop, own_process=True).run([name])
         if died is None:
             return
     reason = str(died).partition("\n")[0]
@@ -200,6 +200,10 @@ class _Work:
     folder: Path
     checkpoint_s: float
 
+    @property
+    def stop(self) -> Path:
+        return self.folder.parent / STOP
+
     def __call__(self, name: str) -> None:
         """The run from wherever it is to its end. What goes wrong ends in its folder, not in the sweep."""
         folder = self.folder / name
@@ -213,7 +217,7 @@ class _Work:
             begun = run_folder.read_status(folder).begun
             if not begun:  # it failed before its first round was
                 (folder / run_folder.RUN).unlink(missing_ok=True)
-            train(job, folder, resume=begun, checkpoint_s=self.checkpoint_s)
+            train(job, folder, resume=begun, checkpoint_s=self.checkpoint_s, stop=self.stop.exists)
         except Exception as error:
             run_folder.write_failure(folder, str(error) or repr(error))
 

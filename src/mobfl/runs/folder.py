@@ -8,6 +8,7 @@ timing.json        wall-clock times: the only file that may differ between equal
 
 import os
 import platform
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from mobfl.runs.history import COLUMNS, History, kpis_of
 
 RUN, ROUNDS, BEST, LAST, TIMING = "run.json", "rounds.parquet", "best.safetensors", "last.safetensors", "timing.json"
 _LIBRARIES = ("mobfl", "numpy", "numba", "pyarrow", "safetensors", "torch")
+_LOOKS, _LOOK_S = 10, 0.02
 # These tell how far a run is; the rest must be the same for it to go on.
 _PROGRESS = ("initial", "status", "reason", "results")
 
@@ -41,17 +43,10 @@ def versions() -> dict[str, str]:
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Nobody else writes into the folder meanwhile. The lock ends with the process, however that ends."""
-    try:
-        import fcntl
-    except ModuleNotFoundError:  # not on this system: no lock
-        yield
-        return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        raise InputError(f"out {folder} must not be in use, got a run that another process is training") from None
-    else:
+        if not _takes_lock(descriptor, _LOOKS):
+            raise InputError(f"out {folder} must not be in use, got a run that another process is training")
         remove_parts(folder)
         yield
     finally:
@@ -60,15 +55,29 @@ def locked(folder: Path) -> Iterator[None]:
 
 def is_locked(folder: Path) -> bool:
     """Whether a process is writing into the folder."""
-    import fcntl
-
-    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        descriptor = os.open(folder, os.O_RDONLY)
     except OSError:
-        return True
+        return False
+    try:
+        return not _takes_lock(descriptor, 1)
     finally:
         os.close(descriptor)
+
+
+def _takes_lock(descriptor: int, looks: int) -> bool:
+    """Looks several times, since who only asks whether there is a lock holds it for an instant."""
+    try:
+        import fcntl
+    except ModuleNotFoundError:  # not on this system: no lock
+        return True
+    for left in reversed(range(looks)):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except OSError:
+            if left:
+                time.sleep(_LOOK_S)
     return False
 
 
@@ -121,11 +130,16 @@ def read_status(folder: Path) -> Status:
     status, reason, results = stored.get("status"), stored.get("reason"), stored.get("results")
     virtual_s = results.get("virtual_s") if isinstance(results, dict) else 0.0
     return Status(
-        status if status in STATUSES else "waiting",
+        seen(status, folder) if status in STATUSES else "waiting",
         reason if isinstance(reason, str) else None,
         float(virtual_s) if isinstance(virtual_s, int | float) else 0.0,
         "initial" in stored,
     )
+
+
+def seen(status: str, folder: Path) -> str:
+    """A run whose process was killed says for ever that it is running."""
+    return "interrupted" if status == "running" and not is_locked(folder) else status
 
 
 def write_failure(folder: Path, reason: str) -> None:
