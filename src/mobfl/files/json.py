@@ -10,6 +10,9 @@ import numpy as np
 
 from mobfl.errors import InputError
 from mobfl.files.atomic import replaced
+from mobfl.files.regular import open_regular
+
+_MOST_BYTES = 1 << 26
 
 
 def write_json(file: Path, content: Mapping[str, Any]) -> None:
@@ -20,9 +23,15 @@ def write_json(file: Path, content: Mapping[str, Any]) -> None:
 def read_json(file: Path, what: str) -> dict[str, Any]:
     """The table in a file that makes its folder a `what`."""
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
+        with open_regular(file) as opened:
+            text = opened.read(_MOST_BYTES + 1)
+        if len(text) > _MOST_BYTES:
+            raise ValueError(f"more than {_MOST_BYTES} bytes")
+        content = json.loads(text.decode("utf-8"))
     except FileNotFoundError:
         raise InputError(f"{file.parent} must be {what} with a {file.name}, got none") from None
+    except RecursionError:
+        raise InputError(f"{file} must be JSON, got tables within tables without end") from None
     except (OSError, ValueError) as error:
         raise InputError(f"{file} must be JSON, got {error}") from None
     if not isinstance(content, dict):

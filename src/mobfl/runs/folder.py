@@ -6,6 +6,8 @@ best.safetensors   the model with the least loss, last.safetensors the latest on
 timing.json        wall-clock times: the only file that may differ between equal runs
 """
 
+import hashlib
+import json
 import os
 import platform
 import time
@@ -26,6 +28,7 @@ from mobfl.learning.task import Kpi
 from mobfl.runs.history import COLUMNS, History, kpis_of
 
 RUN, ROUNDS, BEST, LAST, TIMING = "run.json", "rounds.parquet", "best.safetensors", "last.safetensors", "timing.json"
+FILES = (RUN, ROUNDS, BEST, LAST, TIMING)
 _LIBRARIES = ("mobfl", "numpy", "numba", "pyarrow", "safetensors", "torch")
 _LOOKS, _LOOK_S = 10, 0.02
 # These tell how far a run is; the rest must be the same for it to go on.
@@ -153,6 +156,24 @@ def read_timing(folder: Path) -> dict[str, Any]:
     return timing if isinstance(timing.get("wall_s"), float) else {}
 
 
+def legible_run(folder: Path) -> dict[str, Any]:
+    """What can be read of its run.json."""
+    return _legible(folder / RUN)
+
+
+def has_begun(folder: Path) -> bool:
+    """Whether there is something to resume, sound or not; one that failed before its first round has left nothing."""
+    there = [name for name in FILES if os.path.lexists(folder / name)]
+    failed_early = there == [RUN] and (run := legible_run(folder)).get("status") == "failed" and "initial" not in run
+    return bool(there) and not failed_early
+
+
+def check_files(folder: Path) -> None:
+    for file in (folder / name for name in FILES):
+        if file.is_dir():
+            raise InputError(f"{file} must be a file, got a folder")
+
+
 def _legible(file: Path) -> dict[str, Any]:
     """What can be read of it."""
     try:
@@ -173,12 +194,22 @@ def read_history(folder: str | Path) -> History:
     return History.of_rows(run["initial"], read_rows(folder, kpis), kpis)
 
 
+class OtherRunError(InputError):
+    """The folder holds a run, but of other settings."""
+
+
+def identity(run: Mapping[str, Any]) -> str:
+    """A digest of all settings: the same for a run and for what resumes it."""
+    settings = {key: value for key, value in plain(run).items() if key not in _PROGRESS}
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
+
+
 def check_same(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
     """Raises a line for every setting in which a run on disk differs from what is asked for."""
     old, new = (_flat({k: v for k, v in run.items() if k not in _PROGRESS}) for run in (stored, wanted))
     differing = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
     if differing:
-        raise InputError(
+        raise OtherRunError(
             f"{key} must be as in the run to be resumed ({old.get(key)!r}), got {new.get(key)!r}" for key in differing
         )
 

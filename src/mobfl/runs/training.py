@@ -24,7 +24,7 @@ def check_settings(out: Path, resume: bool, workers: int, checkpoint_s: float) -
         raise InputError(f"workers must be >= 1, got {workers}")
     if not checkpoint_s >= 0:
         raise InputError(f"checkpoint_s must be >= 0, got {checkpoint_s:g}")
-    there = (out / folder.RUN).exists()
+    there = any((out / name).exists() for name in (folder.RUN, folder.LAST))
     if resume and not there:
         raise InputError(f"out {out} must hold a run to resume, got none")
     if not resume and not folder.is_free(out):
