@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
+from multiprocessing import resource_tracker
 from pathlib import Path
 
 from mobfl.errors import InputError, MissingExtraError, MobflError
@@ -103,6 +104,8 @@ def _beside(run: Callable[[], Exception | None]) -> "Future[Exception | None]":
     came: Future[Exception | None] = Future()
 
     def thread() -> None:
+        keep_from_children()
+        resource_tracker.ensure_running()  # whose start lets the signals through again
         keep_from_children()
         try:
             came.set_result(run())

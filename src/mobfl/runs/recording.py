@@ -13,7 +13,7 @@ from mobfl.errors import DamagedRunError, InputError
 from mobfl.learning.task import Task
 from mobfl.learning.weights import Weights
 from mobfl.runs import folder
-from mobfl.runs.checkpoint import Checkpoint, Kept, read_checkpoint, read_last, write_checkpoint
+from mobfl.runs.checkpoint import Checkpoint, Kept, read_checkpoint, read_last, rounds_of, write_checkpoint
 from mobfl.runs.folder import BEST, LAST
 from mobfl.runs.history import History, Row, kpis_of
 from mobfl.runs.loop import Learnt, fresh_start
@@ -158,9 +158,20 @@ def _from_its_files(description: Mapping[str, Any], task: Task, out: Path, last:
     folder.check_same(stored, description)
     best, rows = read_checkpoint(out / BEST, last.model), folder.read_rows(out, task.kpis)[: last.rounds]
     if len(rows) < last.rounds:
-        raise InputError(f"{out} must have rows of the {last.rounds} rounds of its last model, got {len(rows)}")
+        raise InputError(f"{out / folder.ROUNDS} must have {last.rounds} rows, as many as its last model, got {len(rows)}")
     wanted = History.of_rows(stored["initial"], rows, task.kpis).best_round()
     if best.rounds != wanted and best.rounds <= last.rounds:  # a newer one is found again
         raise InputError(f"{out / BEST} must be the model after {wanted} rounds, got that after {best.rounds}")
     is_done = stored["status"] == "done" and (stored.get("results") or {}).get("rounds") == last.rounds
     return _taken_up(description, stored["initial"], task, out, [*rows], best, last, "done" if is_done else "running")
+
+
+def is_whole(out: Path) -> bool:
+    """Whether the files of a run that is done can be read and belong together."""
+    try:
+        folder.check_files(out)
+        history = folder.read_history(out)
+        best, last = (rounds_of(out / name) for name in (BEST, LAST))
+    except InputError:
+        return False
+    return last == len(history) and best == history.best_round()
