@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,9 +16,11 @@ import pytest
 
 from mobfl.errors import InputError
 from mobfl.experiments.folder import RUNS, STOP, read_sweep
+from mobfl.experiments.runs import find_runs
 from mobfl.experiments.sweep import name_runs, run_sweep, states
-from mobfl.experiments.sweep_file import joined, load_sweep, packaged_sweeps, sweep_from_dict
+from mobfl.experiments.sweep_file import Sweep, joined, load_sweep, packaged_sweeps, sweep_from_dict
 from mobfl.runs.folder import locked
+from mobfl.runs.training import train
 from small_sweep import SMALL, as_toml, small_block
 
 
@@ -393,3 +396,73 @@ def test_a_ray_cluster_gives_the_same_bytes(
     finally:
         ray.shutdown()
     same_bytes(whole, tmp_path)
+
+
+# ---- damage -----------------------------------------------------------------------------------------
+
+DAMAGES = {
+    "an empty run.json": lambda run: (run / "run.json").write_bytes(b""),
+    "no run.json": lambda run: (run / "run.json").unlink(),
+    "another seed": lambda run: (run / "run.json").write_text(
+        (run / "run.json").read_text().replace('"seed": 0', '"seed": 9')
+    ),
+    "a cut last": lambda run: os.truncate(run / "last.safetensors", 500),
+    "no last": lambda run: (run / "last.safetensors").unlink(),
+    "cut rounds": lambda run: os.truncate(run / "rounds.parquet", 500),
+    "no best": lambda run: (run / "best.safetensors").unlink(),
+    "a folder named rounds.parquet": lambda run: [
+        (run / "rounds.parquet").unlink(),
+        (run / "rounds.parquet").mkdir(),
+    ],
+    "a FIFO named run.json": lambda run: [(run / "run.json").unlink(), os.mkfifo(run / "run.json")],
+    "a file instead of the folder": lambda run: [shutil.rmtree(run), run.write_text("no run")],
+}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("finished")
+    run_sweep(sweep_from_dict(block(seeds=[0, 1])), out)
+    return out
+
+
+def interrupt_after(rounds: int, sweep: Sweep, out: Path) -> None:
+    """The first run; the second has not begun."""
+    rows = list[Any]()
+
+    def stopped(*given: Any, **more: Any) -> Any:
+        return train(*given, **more | {"progress": rows.append, "stop": lambda: len(rows) == rounds})
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("mobfl.experiments.sweep.train", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            run_sweep(sweep, out)
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("done", [True, False])
+def test_a_damaged_run_is_set_aside_and_computed_again(finished: Path, tmp_path: Path, damage: str, done: bool) -> None:
+    sweep, out = sweep_from_dict(block(seeds=[0, 1])), tmp_path / "out"
+    names = [run.name for run in name_runs(sweep)]
+    if done:
+        shutil.copytree(finished, out)
+    else:
+        interrupt_after(3, sweep, out)
+    DAMAGES[damage](out / RUNS / names[0])
+    notices = list[str]()
+    came = run_sweep(sweep, out, notice=notices.append)
+    assert {state.status for state in came.values()} == {"done"}
+    for name in names:
+        for file in ("run.json", "rounds.parquet", "best.safetensors", "last.safetensors"):
+            assert (out / RUNS / name / file).read_bytes() == (finished / RUNS / name / file).read_bytes(), file
+    healed = not done and damage in ("an empty run.json", "no run.json", "another seed", "cut rounds", "no best")
+    healed |= not done and damage == "a FIFO named run.json"
+    aside = [] if healed else [f"{names[0]}.damaged-1"]
+    assert [place.name for place in (out / RUNS).glob("*.damaged-?")] == aside
+    assert [line.startswith(f"{name} was set aside") for name, line in zip(aside, notices, strict=True)] == [
+        True
+    ] * len(aside)
+    assert [run.name for run in find_runs(out)[0]] == sorted(names)
+    assert find_runs(out)[1] == []
+    assert run_sweep(sweep, out, notice=notices.append) == came
+    assert len(notices) == len(aside)

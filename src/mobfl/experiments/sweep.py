@@ -179,8 +179,7 @@ def run_sweep(
 def _run_all(out: Path, runs: Sequence[Planned], workers: int, ray: str | None, checkpoint_s: float) -> None:
     """A worker that dies takes its pool with it. Whoever was under way then runs alone, to see who it was."""
     work = _Work({run.name: run.request for run in runs}, out / RUNS, checkpoint_s)
-    before = states(out, runs)
-    left = [name for name in work.requests if before[name].status != "done" or not is_whole(out / RUNS / name)]
+    left = [name for name in work.requests if not _is_finished(work.folder / name)]
     while left:
         pool = Pool(work, workers, ray, work.stop)
         if pool.run(left) is None:
@@ -189,6 +188,16 @@ def _run_all(out: Path, runs: Sequence[Planned], workers: int, ray: str | None, 
             if run_folder.read_status(out / RUNS / name).status not in ("done", "failed"):
                 _run_alone(name, work, ray)
         left = [name for name in left if name not in pool.begun]
+
+
+def _is_finished(folder: Path) -> bool:
+    """Whether the run is done, nothing of it is damaged, and it is the one that the folder's name says."""
+    if run_folder.read_status(folder).status != "done" or not is_whole(folder):
+        return False
+    try:
+        return _name(run_folder.settings_of(run_folder.legible_run(folder))) == folder.name
+    except Exception:  # whatever a file that is not ours does to us: the run looks closer
+        return False
 
 
 def _run_alone(name: str, work: "_Work", ray: str | None) -> None:

@@ -220,15 +220,19 @@ class OtherRunError(InputError):
     """The folder holds a run, but of other settings."""
 
 
+def settings_of(run: Mapping[str, Any]) -> dict[str, Any]:
+    """All but how far it is."""
+    return {key: value for key, value in run.items() if key not in _PROGRESS}
+
+
 def identity(run: Mapping[str, Any]) -> str:
     """A digest of all settings: the same for a run and for what resumes it."""
-    settings = {key: value for key, value in plain(run).items() if key not in _PROGRESS}
-    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(plain(settings_of(run)), sort_keys=True).encode()).hexdigest()
 
 
 def check_same(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
     """Raises a line for every setting in which a run on disk differs from what is asked for."""
-    old, new = (_flat({k: v for k, v in run.items() if k not in _PROGRESS}) for run in (stored, wanted))
+    old, new = (_flat(settings_of(run)) for run in (stored, wanted))
     differing = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
     if differing:
         raise OtherRunError(

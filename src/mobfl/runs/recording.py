@@ -119,7 +119,8 @@ def take_up(description: Mapping[str, Any], task: Task, seed: int, out: Path) ->
     except InputError as error:
         raise DamagedRunError(out, error) from None
     if kept.run != folder.identity(description):
-        folder.check_same(folder.legible_run(out), description)
+        if stored := folder.legible_run(out):
+            folder.check_same(stored, description)
         raise folder.OtherRunError(f"{out / LAST} must be of the run to be resumed, got another run's")
     rows: list[Row] = [
         dict(zip(kept.columns, row, strict=True))
@@ -158,7 +159,7 @@ def _from_its_files(description: Mapping[str, Any], task: Task, out: Path, last:
     folder.check_same(stored, description)
     best, rows = read_checkpoint(out / BEST, last.model), folder.read_rows(out, task.kpis)[: last.rounds]
     if len(rows) < last.rounds:
-        raise InputError(f"{out / folder.ROUNDS} must have {last.rounds} rows, as many as its last model, got {len(rows)}")
+        raise InputError(f"{out / folder.ROUNDS} must have a row for each of {last.rounds} rounds, got {len(rows)}")
     wanted = History.of_rows(stored["initial"], rows, task.kpis).best_round()
     if best.rounds != wanted and best.rounds <= last.rounds:  # a newer one is found again
         raise InputError(f"{out / BEST} must be the model after {wanted} rounds, got that after {best.rounds}")
