@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import random
 import signal
 import subprocess
 import sys
@@ -239,3 +240,36 @@ def test_who_asks_whether_a_run_is_in_use_does_not_stop_one_that_begins(tmp_path
         over.set()
         for each in asking:
             each.join()
+
+
+@pytest.mark.slow
+def test_fifty_kills_of_a_training_leave_the_same_bytes(place: Path) -> None:
+    """At random moments, in the middle of checkpoints too: there is one after every round."""
+    draw = random.Random(0)
+    training = (*TRAINING, "--option", "step_s=0.01", "--set", "training.duration_s=3000", "--checkpoint", "0")
+    whole = started(place, *training, "--out", str(place / "whole"))
+    whole.communicate(timeout=600)
+    kills = 0
+    while kills < 50:
+        more = ("--resume",) if (place / "run" / "run.json").exists() else ()
+        process = started(place, *training, "--out", str(place / "run"), *more)
+        before = stamp(place / "run")
+        while process.poll() is None and stamp(place / "run") == before:
+            time.sleep(0.005)
+        time.sleep(draw.uniform(0, 0.3))
+        if process.poll() is not None:
+            break  # it was done before all kills
+        process.send_signal(draw.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGTERM]))
+        process.communicate(timeout=60)
+        kills += 1
+    assert kills >= 45
+    process = started(place, *training, "--out", str(place / "run"), "--resume")
+    process.communicate(timeout=600)
+    assert process.returncode == 0
+    for name in FILES:
+        assert (place / "run" / name).read_bytes() == (place / "whole" / name).read_bytes(), name
+
+
+def stamp(out: Path) -> int | None:
+    last = out / "last.safetensors"
+    return last.stat().st_mtime_ns if last.exists() else None

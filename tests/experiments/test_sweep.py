@@ -373,13 +373,15 @@ def test_a_signal_while_a_sweep_starts_is_no_traceback(
 
 
 @pytest.mark.slow
-def test_ten_kills_leave_the_same_bytes(tmp_path: Path) -> None:
-    killable = Killable(tmp_path, duration_s=4000)
+def test_fifty_kills_leave_the_same_bytes(tmp_path: Path) -> None:
+    """At random, of the sweep or of a worker; together with fifty of a training these are a hundred."""
+    killable = Killable(tmp_path, duration_s=16000)
     killable.finish(tmp_path / "whole")
-    stopped = [stop_at_random(killable, tmp_path / "cut", random.Random(k), worker=k % 2 == 1) for k in range(10)]
-    assert all(stopped)
+    kills = sum(stop_at_random(killable, tmp_path / "cut", random.Random(k), worker=k % 2 == 1) for k in range(50))
+    assert kills >= 45  # the last may come when all is done
     killable.finish(tmp_path / "cut")
     same_bytes(tmp_path / "whole", tmp_path / "cut")
+    assert list((tmp_path / "cut" / RUNS).glob("*.damaged-*")) == []  # a kill damages nothing
 
 
 def test_a_ray_cluster_gives_the_same_bytes(
