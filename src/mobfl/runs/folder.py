@@ -146,7 +146,6 @@ class Status:
     status: str
     reason: str | None
     virtual_s: float
-    begun: bool  # there is something to resume
 
 
 def read_status(folder: Path) -> Status:
@@ -157,8 +156,7 @@ def read_status(folder: Path) -> Status:
     return Status(
         seen(status, folder) if isinstance(status, str) and status in STATUSES else "waiting",
         reason if isinstance(reason, str) else None,
-        virtual_s if known else 0.0,
-        "initial" in stored,
+        float(virtual_s or 0.0) if known else 0.0,
     )
 
 
