@@ -54,7 +54,7 @@ def wait_for(there: Callable[[], bool], process: "subprocess.Popen[str]") -> Non
 
 
 def assert_ended_well(process: "subprocess.Popen[str]", place: Path) -> None:
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=120)
     assert (process.returncode, said.strip()) == (130, "")
     assert list((place / "temporary").iterdir()) == []
 
@@ -109,7 +109,7 @@ def test_before_the_first_round_there_is_nothing_to_wait_for(place: Path, number
         assert (stored(place / "run")["status"], stored(place / "run")["results"]["rounds"]) == ("interrupted", 0)
     more = ("--resume",) if at == "training" else ()  # else nothing had begun
     again = started(place, *TRAINING, "--out", str(place / "run"), *more)
-    again.communicate(timeout=60)
+    again.communicate(timeout=120)
     assert (again.returncode, stored(place / "run")["status"]) == (0, "done")
 
 
@@ -157,7 +157,7 @@ def test_a_terminal_that_is_closed(place: Path) -> None:
     time.sleep(1.0)
     shown = os.read(ours, 1 << 16)
     os.close(ours)
-    assert process.wait(timeout=60) == 130
+    assert process.wait(timeout=120) == 130
     assert b"starting" in shown or b"round" in shown
     assert stored(place / "run")["status"] == "interrupted"
     assert stored(place / "run")["results"]["rounds"] > 0
@@ -260,7 +260,7 @@ def test_fifty_kills_of_a_training_leave_the_same_bytes(place: Path) -> None:
         if process.poll() is not None:
             break  # it was done before all kills
         process.send_signal(draw.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGTERM]))
-        process.communicate(timeout=60)
+        process.communicate(timeout=120)
         kills += 1
     assert kills >= 45
     process = started(place, *training, "--out", str(place / "run"), "--resume")
