@@ -58,8 +58,11 @@ def main() -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal that knows no λ still gets its answer
     sys.unraisablehook = _interrupted_again
-    with handled(interrupt):
-        status = _status()
+    try:
+        with handled(interrupt):
+            status = _status()
+    except KeyboardInterrupt:  # as it was about to end
+        status = INTERRUPTED
     if status == INTERRUPTED:  # threads that still compute are not waited for
         at_last = threading.Timer(_LAST_WORDS_S, leave)
         at_last.daemon = True
