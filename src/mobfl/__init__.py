@@ -2,14 +2,10 @@
 
 from typing import TYPE_CHECKING, Any
 
-from mobfl import theory
 from mobfl.errors import EXTRAS, InfeasibleError, InputError, MissingExtraError, MobflError, PartError
-from mobfl.planning.at_least import LeastUploads
-from mobfl.planning.planner import algorithm_1, best_round_s, plan, plan_many
-from mobfl.planning.plans import GuaranteedPlan, Plan, Plans, TracePlan
-from mobfl.scenario import Scenario, load_scenario
 
 if TYPE_CHECKING:
+    from mobfl import theory
     from mobfl.experiments.results import Results
     from mobfl.experiments.runs import find_runs
     from mobfl.experiments.sweep import run_sweep
@@ -24,12 +20,16 @@ if TYPE_CHECKING:
     from mobfl.mobility.crossings import Crossings
     from mobfl.mobility.recorded import read_crossings
     from mobfl.mobility.sources import TrafficSource
+    from mobfl.planning.at_least import LeastUploads
+    from mobfl.planning.planner import algorithm_1, best_round_s, plan, plan_many
+    from mobfl.planning.plans import GuaranteedPlan, Plan, Plans, TracePlan
     from mobfl.rounds.rules import Order, Policy, Rounds
     from mobfl.rounds.simulation import Simulation, simulate
     from mobfl.runs.folder import read_history
     from mobfl.runs.history import History
     from mobfl.runs.job import Job
     from mobfl.runs.training import train
+    from mobfl.scenario import Scenario, load_scenario
     from mobfl.servers.choice import PlanRequest
     from mobfl.servers.site import Site
     from mobfl.servers.steps import Contribution, Schedule, ServerStep
@@ -37,22 +37,27 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Loaded when first asked for: they bring Numba and more, which planning does without.
+# Loaded when first asked for: planning does without Numba, and a signal does not meet a command that still imports.
 _LATER = {
     "Codec": "mobfl.learning.codecs",
     "Contribution": "mobfl.servers.steps",
     "Crossings": "mobfl.mobility.crossings",
+    "GuaranteedPlan": "mobfl.planning.plans",
     "History": "mobfl.runs.history",
     "Job": "mobfl.runs.job",
     "Kpi": "mobfl.learning.task",
+    "LeastUploads": "mobfl.planning.at_least",
     "LocalTraining": "mobfl.learning.local",
     "Order": "mobfl.rounds.rules",
+    "Plan": "mobfl.planning.plans",
     "PlanRequest": "mobfl.servers.choice",
+    "Plans": "mobfl.planning.plans",
     "Policy": "mobfl.rounds.rules",
     "Pool": "mobfl.learning.task",
     "Results": "mobfl.experiments.results",
     "Rounds": "mobfl.rounds.rules",
     "Rule": "mobfl.learning.rules",
+    "Scenario": "mobfl.scenario",
     "Schedule": "mobfl.servers.steps",
     "ServerStep": "mobfl.servers.steps",
     "SgdTerms": "mobfl.learning.task",
@@ -62,16 +67,23 @@ _LATER = {
     "Task": "mobfl.learning.task",
     "TaskRequest": "mobfl.learning.task",
     "TorchTask": "mobfl.learning.torch_task",
+    "TracePlan": "mobfl.planning.plans",
     "TrafficSource": "mobfl.mobility.sources",
     "Upload": "mobfl.learning.uploads",
     "Weights": "mobfl.learning.weights",
+    "algorithm_1": "mobfl.planning.planner",
+    "best_round_s": "mobfl.planning.planner",
     "build_task": "mobfl.tasks.catalogue",
     "find_runs": "mobfl.experiments.runs",
+    "load_scenario": "mobfl.scenario",
     "load_sweep": "mobfl.experiments.sweep_file",
+    "plan": "mobfl.planning.planner",
+    "plan_many": "mobfl.planning.planner",
     "read_crossings": "mobfl.mobility.recorded",
     "read_history": "mobfl.runs.folder",
     "run_sweep": "mobfl.experiments.sweep",
     "simulate": "mobfl.rounds.simulation",
+    "theory": "mobfl.theory",
     "train": "mobfl.runs.training",
 }
 __all__ = [
@@ -135,8 +147,9 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     try:
-        return getattr(import_module(_LATER[name]), name)
+        module = import_module(_LATER[name])
     except ModuleNotFoundError as error:
         if error.name not in EXTRAS:
             raise
         raise MissingExtraError(*EXTRAS[error.name]) from None
+    return module if module.__name__ == f"mobfl.{name}" else getattr(module, name)

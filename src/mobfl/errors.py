@@ -2,6 +2,7 @@
 
 MobflError
 ├── InputError         the caller gave something wrong: a line per mistake   (exit status 2)
+│   └── DamagedRunError  files of a run cannot be read, or do not belong together
 ├── InfeasibleError    no vehicle could ever upload with what is asked for   (exit status 3)
 ├── MissingExtraError  a part of mobfl that is not installed is needed       (exit status 1)
 └── PartError          somebody's own part broke                             (exit status 1)
@@ -26,6 +27,16 @@ class InputError(MobflError, ValueError):
     def __init__(self, lines: str | Iterable[str]) -> None:
         self.lines = [lines] if isinstance(lines, str) else list(lines)
         super().__init__("\n".join(self.lines))
+
+
+class DamagedRunError(InputError):
+    """A run cannot be resumed, since its files cannot be read or do not belong together."""
+
+    def __init__(self, folder: Path, reason: object) -> None:
+        super().__init__(
+            f"{reason}: the run in {folder} is damaged and cannot be resumed. Move it away, and train it again without"
+            " resuming."
+        )
 
 
 class InfeasibleError(MobflError):

@@ -215,7 +215,12 @@ def test_on_the_same_crossings_the_same_vehicles_upload(tmp_path: Path, monkeypa
 
 
 @pytest.mark.parametrize(
-    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow), signal.SIGKILL]
+    "number",
+    [
+        signal.SIGINT,
+        *(pytest.param(number, marks=pytest.mark.slow) for number in (signal.SIGTERM, signal.SIGHUP)),
+        signal.SIGKILL,
+    ],
 )
 def test_nothing_outlives_the_command(tmp_path: Path, number: signal.Signals) -> None:
     mark = f"MOBFL_MARK_{uuid.uuid4().hex}"
@@ -224,9 +229,9 @@ def test_nothing_outlives_the_command(tmp_path: Path, number: signal.Signals) ->
         "--set", "training.samples_per_vehicle=40", "--set", "training.batch_size=8",
         "--set", "traffic.arrivals_per_s=0.2", "--plan", "10,8", "--vehicles", "3", "--out", str(tmp_path / "run"),
     ]  # fmt: skip
-    process = subprocess.Popen(
-        command, env={**os.environ, mark: "1", "PYTHONPATH": PATHS}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-    )
+    (tmp_path / "temporary").mkdir()
+    environment = {**os.environ, mark: "1", "PYTHONPATH": PATHS, "TMPDIR": str(tmp_path / "temporary")}
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     try:
         deadline = time.monotonic() + 240
         while not any(event["kind"] == "ended" for event in read_events(tmp_path / "run")):
@@ -249,3 +254,4 @@ def test_nothing_outlives_the_command(tmp_path: Path, number: signal.Signals) ->
     if number != signal.SIGKILL:
         assert process.returncode == 130
         assert json.loads((tmp_path / "run" / "run.json").read_text())["status"] == "interrupted"
+        assert list((tmp_path / "temporary").iterdir()) == []

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,10 +15,12 @@ from typing import Any
 import pytest
 
 from mobfl.errors import InputError
-from mobfl.experiments.folder import RUNS, read_sweep
+from mobfl.experiments.folder import RUNS, STOP, read_sweep
+from mobfl.experiments.runs import find_runs
 from mobfl.experiments.sweep import name_runs, run_sweep, states
-from mobfl.experiments.sweep_file import joined, load_sweep, packaged_sweeps, sweep_from_dict
+from mobfl.experiments.sweep_file import Sweep, joined, load_sweep, packaged_sweeps, sweep_from_dict
 from mobfl.runs.folder import locked
+from mobfl.runs.training import train
 from small_sweep import SMALL, as_toml, small_block
 
 
@@ -320,24 +323,65 @@ def test_a_run_that_kills_its_workers_is_recorded_and_harms_no_other(tmp_path: P
     assert all("its worker died 3 times" in run["reason"] for run in came[3:6])
 
 
-def test_ctrl_c_ends_with_130_and_the_same_command_goes_on(undisturbed: tuple[Killable, Path], tmp_path: Path) -> None:
+def assert_gone(processes: list[int]) -> None:
+    """A worker looks twice a second whether its sweep is still there."""
+    ends = time.monotonic() + 20
+    while any(Path(f"/proc/{process}").exists() for process in processes):
+        assert time.monotonic() < ends
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize(
+    ("number", "everybody"),
+    [(signal.SIGINT, True), (signal.SIGTERM, False), (signal.SIGTERM, True), (signal.SIGHUP, True)],
+)
+def test_a_signal_saves_every_run_and_the_same_command_goes_on(
+    undisturbed: tuple[Killable, Path], tmp_path: Path, number: signal.Signals, everybody: bool
+) -> None:
+    """Slurm and a terminal signal the workers too, docker the sweep alone."""
     killable, whole = undisturbed
+    killable.command[-1] = "30"  # no checkpoint but that of the signal
     sweep = killable.start(tmp_path)
     wait_for_rows(tmp_path, sweep)
-    os.killpg(sweep.pid, signal.SIGINT)
-    assert sweep.wait(timeout=60) == 130
+    workers = workers_of(sweep)
+    time.sleep(0.3)
+    (os.killpg if everybody else os.kill)(sweep.pid, number)
+    assert sweep.wait(timeout=120) == 130
+    stored = [json.loads(file.read_text()) for file in tmp_path.glob(f"{RUNS}/*/run.json")]
+    assert "interrupted" in {run["status"] for run in stored} <= {"interrupted", "done"}
+    assert any(run["results"]["rounds"] for run in stored if run["status"] == "interrupted")
+    assert_gone(workers)
+    assert not (tmp_path / STOP).exists()
+    killable.command[-1] = "0"
     killable.finish(tmp_path)
     same_bytes(whole, tmp_path)
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("after_s", [0.5, 1.5, 2.5, 3.5])
+def test_a_signal_while_a_sweep_starts_is_no_traceback(
+    undisturbed: tuple[Killable, Path], tmp_path: Path, number: signal.Signals, after_s: float
+) -> None:
+    """Also where it meets workers that still import."""
+    killable, _ = undisturbed
+    command = [*killable.command, "--out", str(tmp_path)]
+    sweep = subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE, text=True)
+    time.sleep(after_s)
+    os.killpg(sweep.pid, number)
+    _, said = sweep.communicate(timeout=180)
+    assert (sweep.returncode, said.strip()) in ((130, ""), (0, ""))
+
+
 @pytest.mark.slow
-def test_ten_kills_leave_the_same_bytes(tmp_path: Path) -> None:
-    killable = Killable(tmp_path, duration_s=4000)
+def test_fifty_kills_leave_the_same_bytes(tmp_path: Path) -> None:
+    """At random, of the sweep or of a worker; together with fifty of a training these are a hundred."""
+    killable = Killable(tmp_path, duration_s=16000)
     killable.finish(tmp_path / "whole")
-    stopped = [stop_at_random(killable, tmp_path / "cut", random.Random(k), worker=k % 2 == 1) for k in range(10)]
-    assert all(stopped)
+    kills = sum(stop_at_random(killable, tmp_path / "cut", random.Random(k), worker=k % 2 == 1) for k in range(50))
+    assert kills >= 45  # the last may come when all is done
     killable.finish(tmp_path / "cut")
     same_bytes(tmp_path / "whole", tmp_path / "cut")
+    assert list((tmp_path / "cut" / RUNS).glob("*.damaged-*")) == []  # a kill damages nothing
 
 
 def test_a_ray_cluster_gives_the_same_bytes(
@@ -354,3 +398,73 @@ def test_a_ray_cluster_gives_the_same_bytes(
     finally:
         ray.shutdown()
     same_bytes(whole, tmp_path)
+
+
+# ---- damage -----------------------------------------------------------------------------------------
+
+DAMAGES = {
+    "an empty run.json": lambda run: (run / "run.json").write_bytes(b""),
+    "no run.json": lambda run: (run / "run.json").unlink(),
+    "another seed": lambda run: (run / "run.json").write_text(
+        (run / "run.json").read_text().replace('"seed": 0', '"seed": 9')
+    ),
+    "a cut last": lambda run: os.truncate(run / "last.safetensors", 500),
+    "no last": lambda run: (run / "last.safetensors").unlink(),
+    "cut rounds": lambda run: os.truncate(run / "rounds.parquet", 500),
+    "no best": lambda run: (run / "best.safetensors").unlink(),
+    "a folder named rounds.parquet": lambda run: [
+        (run / "rounds.parquet").unlink(),
+        (run / "rounds.parquet").mkdir(),
+    ],
+    "a FIFO named run.json": lambda run: [(run / "run.json").unlink(), os.mkfifo(run / "run.json")],
+    "a file instead of the folder": lambda run: [shutil.rmtree(run), run.write_text("no run")],
+}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("finished")
+    run_sweep(sweep_from_dict(block(seeds=[0, 1])), out)
+    return out
+
+
+def interrupt_after(rounds: int, sweep: Sweep, out: Path) -> None:
+    """The first run; the second has not begun."""
+    rows = list[Any]()
+
+    def stopped(*given: Any, **more: Any) -> Any:
+        return train(*given, **more | {"progress": rows.append, "stop": lambda: len(rows) == rounds})
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("mobfl.experiments.sweep.train", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            run_sweep(sweep, out)
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("done", [True, False])
+def test_a_damaged_run_is_set_aside_and_computed_again(finished: Path, tmp_path: Path, damage: str, done: bool) -> None:
+    sweep, out = sweep_from_dict(block(seeds=[0, 1])), tmp_path / "out"
+    names = [run.name for run in name_runs(sweep)]
+    if done:
+        shutil.copytree(finished, out)
+    else:
+        interrupt_after(3, sweep, out)
+    DAMAGES[damage](out / RUNS / names[0])
+    notices = list[str]()
+    came = run_sweep(sweep, out, notice=notices.append)
+    assert {state.status for state in came.values()} == {"done"}
+    for name in names:
+        for file in ("run.json", "rounds.parquet", "best.safetensors", "last.safetensors"):
+            assert (out / RUNS / name / file).read_bytes() == (finished / RUNS / name / file).read_bytes(), file
+    healed = not done and damage in ("an empty run.json", "no run.json", "another seed", "cut rounds", "no best")
+    healed |= not done and damage == "a FIFO named run.json"
+    aside = [] if healed else [f"{names[0]}.damaged-1"]
+    assert [place.name for place in (out / RUNS).glob("*.damaged-?")] == aside
+    assert [line.startswith(f"{name} was set aside") for name, line in zip(aside, notices, strict=True)] == [
+        True
+    ] * len(aside)
+    assert [run.name for run in find_runs(out)[0]] == sorted(names)
+    assert find_runs(out)[1] == []
+    assert run_sweep(sweep, out, notice=notices.append) == came
+    assert len(notices) == len(aside)

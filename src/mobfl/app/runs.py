@@ -13,10 +13,10 @@ import numpy as np
 from mobfl.errors import InputError
 from mobfl.experiments.analysis import best_until
 from mobfl.experiments.folder import RUNS, SWEEP, Entry, StoredSweep, read_sweep
-from mobfl.experiments.runs import TABLES, Run, read_one, run_places
+from mobfl.experiments.runs import TABLES, Run, read_sound, run_places
 from mobfl.files.json import plain
 from mobfl.learning.task import Kpi
-from mobfl.runs.folder import ROUNDS, RUN, read_history, read_status
+from mobfl.runs.folder import ROUNDS, RUN, is_locked, read_status
 
 _MOST_POINTS = 1000  # of a curve: more than a screen has columns
 # What the runs of one figure must have in common: all but plan and seed.
@@ -67,7 +67,7 @@ class RunsFolder:
         seen = self._seen.get(name) or self.look().get(name)
         if seen is None or not seen.stamp:
             raise InputError(f"run must be one of the folder's, got {name!r}")
-        history = read_history(seen.place)
+        history = read_sound(seen.place, name).history
         times = np.append(0.0, history.columns["end_s"])
         best = best_until(history, column, times)  # which checks the column
         values = np.append(history.initial[column], history.columns[column])
@@ -75,7 +75,7 @@ class RunsFolder:
         return plain({"time_s": times[shown].tolist(), "now": values[shown].tolist(), "best": best[shown].tolist()})
 
     def _see(self, place: Path, name: str, entry: Entry | None) -> Seen:
-        stamp = (_stamp(place / RUN), _stamp(place / ROUNDS), entry)
+        stamp = (_stamp(place / RUN), _stamp(place / ROUNDS), entry, is_locked(place))
         before = self._seen.get(name)
         if before is not None and before.stamp == stamp:
             return before
@@ -97,7 +97,7 @@ class RunsFolder:
         """Whether it is in the folder once links are followed."""
         try:
             return file.resolve().is_relative_to(self._root)
-        except (OSError, RuntimeError):  # a circle of links
+        except (OSError, RuntimeError, ValueError):  # a circle of links, a name that no file can have
             return False
 
 
@@ -119,17 +119,16 @@ def _stamp(file: Path) -> tuple[int, int] | None:
 def _read_row(place: Path, name: str, entry: Entry | None) -> Row:
     """What the page shows of a run; of one that cannot be read, why."""
     try:
-        return _told(read_one(place, name), entry)
-    except (InputError, KeyError, TypeError, AttributeError, ValueError) as error:
+        return _told(read_sound(place, name), entry)
+    except InputError as error:
         before = read_status(place)  # it may have failed before there was anything else to tell
         if before.status == "failed":
             return _row(name, entry, "failed", reason=before.reason)
-        reason = str(error) if isinstance(error, InputError) else f"its {RUN} is not a run's: {error!r}"
-        return _row(name, entry, "unreadable", reason=reason)
+        return _row(name, entry, "unreadable", reason=str(error))
 
 
 def _told(run: Run, entry: Entry | None) -> Row:
-    row, kpis = run.row(), run.history.kpis
+    row, kpis, scenario = run.row(), run.history.kpis, run.scenario.to_dict()
     return _row(
         run.name,
         entry,
@@ -138,7 +137,7 @@ def _told(run: Run, entry: Entry | None) -> Row:
         duration_s=run.scenario.training.duration_s,
         kpis={kpi.name: _kpi(kpi, row[f"best_{kpi.name}"]) for kpi in kpis},
         setting=_setting(run.description),
-        tables={table: run.description["scenario"][table] for table in TABLES},
+        tables={table: scenario[table] for table in TABLES},
     )
 
 

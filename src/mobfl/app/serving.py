@@ -1,5 +1,6 @@
 """The server on its port, until Ctrl-C."""
 
+import signal
 import socket
 import threading
 import webbrowser
@@ -9,9 +10,11 @@ import uvicorn
 
 from mobfl.app.server import build
 from mobfl.errors import InputError
+from mobfl.interrupts import SIGNALS, handled
 
 # Whoever is still being answered when the server ends has this long.
 _LAST_WORDS_S = 1
+_UNKNOWN_TO_UVICORN = [number for number in SIGNALS if number not in (signal.SIGINT, signal.SIGTERM)]
 
 
 class _Server(uvicorn.Server):
@@ -61,5 +64,5 @@ def serve(bound: socket.socket, host: str, runs: Path | None = None, opens: str 
     )  # fmt: skip
     server = _Server(config)
     server.opens = opens
-    with bound:
+    with bound, handled(lambda *_: signal.raise_signal(signal.SIGTERM), _UNKNOWN_TO_UVICORN):
         server.run([bound])

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from mobfl.mobility.crossings import Crossings
 
-FAILED, WRONG_INPUT, INFEASIBLE, INTERRUPTED = 1, 2, 3, 130
+FAILED, WRONG_INPUT, INFEASIBLE = 1, 2, 3
 
 
 def takes_scenario(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -175,8 +175,15 @@ def _run(
     from mobfl.experiments.sweep import run_sweep
 
     count = ALL if workers is None and ray is not None else cores(workers)
+    notices = list[str]()
     with _live_table(runs) as watch:
-        return run_sweep(wanted, out, runs=runs, workers=count, ray=ray, checkpoint_s=checkpoint_s, watch=watch)
+        came = run_sweep(
+            wanted, out, runs=runs, workers=count, ray=ray, checkpoint_s=checkpoint_s, watch=watch,
+            notice=notices.append,
+        )  # fmt: skip
+    for sentence in notices:
+        click.echo(sentence, err=True)
+    return came
 
 
 def _write_page(folder: Path) -> Path:

@@ -5,14 +5,19 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
+from multiprocessing import resource_tracker
+from pathlib import Path
 
 from mobfl.errors import InputError, MissingExtraError, MobflError
+from mobfl.interrupts import handled, interrupt, keep_from_children
 
 ALL = -1  # as many workers as a cluster has
 _LOOK_S = 0.5
+_PATIENCE_S = 60.0  # for the rounds that are under way when a signal comes; a second one does not wait
 
 # Trains the run of that name to its end. What goes wrong ends in the run's folder, not here.
 Work = Callable[[str], None]
@@ -25,6 +30,7 @@ class Pool:
     work: Work
     workers: int
     ray: str | None
+    stop: Path  # a file: once it is there, workers save and end
     own_process: bool = False  # even if there is one worker only
     begun: list[str] = field(default_factory=list)
 
@@ -34,6 +40,20 @@ class Pool:
             for name in names:
                 self.work(name)
             return None
+        came = _beside(partial(self._run_in_workers, names))
+        try:
+            with handled(interrupt):
+                return came.result()
+        except KeyboardInterrupt:
+            self.stop.touch()
+            try:
+                with handled(interrupt), suppress(TimeoutError):
+                    came.result(_PATIENCE_S)
+            finally:
+                self.stop.unlink(missing_ok=True)
+            raise
+
+    def _run_in_workers(self, names: Sequence[str]) -> Exception | None:
         from joblib import Parallel, delayed, parallel_config
 
         # With one job joblib would not leave this process.
@@ -52,6 +72,8 @@ class Pool:
 
     def _noted(self, names: Sequence[str]) -> Iterator[str]:
         for name in names:
+            if self.stop.exists():
+                return
             self.begun.append(name)
             yield name
 
@@ -77,11 +99,29 @@ def _ray_cluster(address: str) -> Iterator[None]:
         ray.shutdown()
 
 
+def _beside(run: Callable[[], Exception | None]) -> "Future[Exception | None]":
+    """In a thread, so that this one hears signals, and its processes do not: they learn of them from a file."""
+    came: Future[Exception | None] = Future()
+
+    def thread() -> None:
+        keep_from_children()
+        resource_tracker.ensure_running()  # whose start lets the signals through again
+        keep_from_children()
+        try:
+            came.set_result(run())
+        except Exception as error:  # whoever waits gets it
+            came.set_exception(error)
+
+    threading.Thread(target=thread, daemon=True).start()
+    return came
+
+
 def _work(work: Work, name: str, parent: int | None) -> None:
     """In a worker."""
     if parent is not None:
         _live_no_longer_than(parent)
-    work(name)
+    with suppress(KeyboardInterrupt):  # it was told to stop, and has saved
+        work(name)
 
 
 @cache

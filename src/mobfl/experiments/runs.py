@@ -3,16 +3,17 @@
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 from mobfl import theory
 from mobfl.errors import InputError
-from mobfl.experiments.folder import RUNS
-from mobfl.runs.folder import RUN, read_history, read_run, read_status, read_timing
+from mobfl.experiments.folder import RUNS, is_set_aside
+from mobfl.runs.folder import RUN, read_history, read_run, read_status, read_timing, seen
 from mobfl.runs.history import History
 from mobfl.scenario import Scenario
 from mobfl.servers.names import plan_name
@@ -58,8 +59,10 @@ class Run:
         return float(theory.objective(self.scenario, plan["local_steps"], plan["round_s"]))
 
     def row(self) -> dict[str, Any]:
+        """What a table of runs says of it; raises where a file of it says what no run does."""
         description, plan, history = self.description, self.description["plan"], self.history
-        return {
+        scenario = self.scenario.to_dict()  # which has checked it
+        row = {
             "run": self.name,
             "task": description["task"],
             "plan": self.plan,
@@ -69,9 +72,9 @@ class Run:
             "round_s": plan["round_s"],
             "objective": self.objective,
             "seed": description["seed"],
-            "status": description["status"],
+            "status": seen(description["status"], self.folder),
             "reason": description["reason"],
-            "data": description["data"].get("data"),
+            "data": _text(description["data"].get("data")),
             "trace": None if description["trace"] is None else description["trace"]["file"],
             "rounds": len(history),
             "uploads": int(history.columns["uploads"].sum()),
@@ -83,9 +86,36 @@ class Run:
             **{f"last_{kpi.name}": history.final(kpi.name) for kpi in history.kpis},
             "wall_s": read_timing(self.folder).get("wall_s"),
             "identity": self.identity,
-            **{table: _plain(description["scenario"][table]) for table in TABLES},
-            "classes": max(1, len(description["scenario"].get("fleet", ()))),
+            **{table: _plain(scenario[table]) for table in TABLES},
+            "classes": max(1, len(scenario.get("fleet", ()))),
         }
+        _check(row, [kpi.name for kpi in history.kpis])
+        return row
+
+
+def _text(value: Any) -> str | None:
+    """What a task of somebody's own calls its data may be anything."""
+    return value if value is None or isinstance(value, str) else json.dumps(value)
+
+
+_MAYBE_TEXT, _MAYBE_WHOLE, _MAYBE_NUMBER = str | NoneType, int | NoneType, int | float | NoneType
+# What columns hold; a table of many runs has one type for each.
+_KINDS: dict[str, Any] = {
+    **dict.fromkeys(("run", "task", "plan", "policy", "status"), str),
+    **dict.fromkeys((*PARTS, "reason", "data", "trace"), _MAYBE_TEXT),
+    **dict.fromkeys(("local_steps", "seed"), _MAYBE_WHOLE),
+    **dict.fromkeys(("round_s", "objective", "wall_s"), _MAYBE_NUMBER),
+}
+
+
+def _check(row: Mapping[str, Any], kpis: Sequence[str]) -> None:
+    for name, kind in _KINDS.items():
+        value = row[name]
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise ValueError(f"{name} is {value!r:.60}")
+        if isinstance(value, int) and abs(value) >= 2**63:
+            raise ValueError(f"{name} is too large")
+    "".join([*kpis, *(value for value in row.values() if isinstance(value, str))]).encode()  # half a character raises
 
 
 def _plain(table: Mapping[str, Any]) -> dict[str, Any]:
@@ -110,25 +140,35 @@ def find_runs(folder: str | Path) -> tuple[list[Run], list[str]]:
     runs, broken = list[Run](), list[str]()
     for place, name in run_places(folder).items():
         try:
-            run = read_one(place, name)
-            run.row()
-            runs.append(run)
+            runs.append(read_sound(place, name))
         except InputError as error:
-            state = read_status(place)
+            state = read_status(place)  # it may have failed before there was anything else to tell
             broken.append(f"{place} failed: {state.reason}" if state.status == "failed" else str(error))
-        except (KeyError, TypeError, AttributeError) as error:
-            broken.append(f"{place / RUN} must describe a run, got {error!r}")
     return runs, broken
 
 
-def read_one(folder: Path, name: str) -> Run:
-    return Run(folder, name, read_run(folder))
+def read_sound(folder: Path, name: str) -> Run:
+    """The run, if all that a table says of it can be read."""
+    try:
+        run = Run(folder, name, read_run(folder))
+        run.row()
+    except InputError:
+        raise
+    except Exception as error:  # whatever a file that is not ours does to us
+        raise InputError(_printable(f"{folder / RUN} must describe a run, got {error!r:.200}")) from None
+    return run
+
+
+def _printable(name: str) -> str:
+    """A folder's name may be any bytes."""
+    return name.encode(errors="replace").decode()
 
 
 def run_places(folder: Path) -> dict[Path, str]:
     """The runs' places below the folder, without the `runs` of every sweep where that leaves no doubt."""
-    places = sorted(file.parent for file in folder.rglob(RUN))
+    found = (file.parent for file in folder.rglob(RUN))
+    places = sorted(place for place in found if not is_set_aside(place.relative_to(folder)))
     parts = {place: place.relative_to(folder).parts or (place.name,) for place in places}
     short = {place: "/".join(part for part in parts[place] if part != RUNS) for place in places}
     often = Counter(short.values())
-    return {place: name if often[name] == 1 else "/".join(parts[place]) for place, name in short.items()}
+    return {place: _printable(name if often[name] == 1 else "/".join(parts[place])) for place, name in short.items()}

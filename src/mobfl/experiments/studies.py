@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from mobfl import theory
+from mobfl.errors import InputError
 from mobfl.experiments.analysis import Point, Regret, best_until, proxy_spearman, regret, spans_plane
 from mobfl.experiments.folder import RUNS, Entry, read_sweep
-from mobfl.experiments.runs import Run, read_one
+from mobfl.experiments.runs import Run, read_sound
 from mobfl.learning.task import LOSS, Kpi
 from mobfl.rounds.estimates import BatchMeans, Estimate
 from mobfl.runs.folder import read_status
@@ -149,7 +150,10 @@ def _study(out: Path, title: str, entries: Sequence[Entry]) -> Study:
         folder = out / RUNS / entry.run
         state = read_status(folder)
         if state.status == "done":
-            runs.append(Labelled(entry.label, read_one(folder, entry.run)))
+            try:
+                runs.append(Labelled(entry.label, read_sound(folder, entry.run)))
+            except InputError as error:
+                failures.append(f"{entry.label} ({entry.run}): {error}")
         elif state.status == "failed":
             failures.append(f"{entry.label} ({entry.run}): {state.reason}")
         else:

@@ -6,6 +6,7 @@ never meets an old result, and a sweep that was stopped, however roughly, goes o
 
 import hashlib
 import json
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from typing import Any
 
 from mobfl import theory
 from mobfl.errors import InfeasibleError, InputError
-from mobfl.experiments.folder import RUNS, Entry, write_sweep
+from mobfl.experiments.folder import RUNS, STOP, Entry, set_aside, set_aside_so_far, write_sweep
 from mobfl.experiments.pool import ALL, Pool, watching
 from mobfl.experiments.sweep_file import Request, Sweep
 from mobfl.files.json import plain
@@ -26,6 +27,7 @@ from mobfl.mobility.sections import parse_section
 from mobfl.mobility.sources import crossings_of
 from mobfl.runs import folder as run_folder
 from mobfl.runs.job import Job, check_job
+from mobfl.runs.recording import is_whole, take_up
 from mobfl.runs.training import CHECKPOINT_S, train
 from mobfl.scenario import Scenario
 from mobfl.servers.names import plan_name
@@ -142,6 +144,7 @@ def run_sweep(
     ray: str | None = None,
     checkpoint_s: float = CHECKPOINT_S,
     watch: Callable[[Mapping[str, State]], None] = lambda _: None,
+    notice: Callable[[str], None] = lambda _: None,
 ) -> dict[str, State]:
     """Trains what is not done yet, and says how each run ended.
 
@@ -153,6 +156,7 @@ def run_sweep(
         ray: The address of a Ray cluster to train on; None trains here.
         checkpoint_s: Seconds of wall-clock time between a run's checkpoints.
         watch: Is told twice a second how far each run is.
+        notice: Is told a sentence for every run that was damaged, and was set aside and computed again.
     """
     out, runs = Path(out), name_runs(sweep) if runs is None else runs
     if workers < 1 and not (ray is not None and workers == ALL):
@@ -161,20 +165,23 @@ def run_sweep(
         raise InputError(f"checkpoint_s must be >= 0, got {checkpoint_s:g}")
     run_folder.make(out / RUNS)
     with run_folder.locked(out):
+        before = set_aside_so_far(out)
         entries = [Entry(run.name, run.request.task, run.request.study, run.request.label) for run in runs]
         write_sweep(out, sweep.title, sweep.hopeless, entries)
         with watching(lambda: watch(states(out, runs))):
             _run_all(out, runs, workers, ray, checkpoint_s)
+        for name, reason in set_aside_so_far(out).items():
+            if name not in before:
+                notice(f"{name} was set aside, and its run was computed again: {reason}")
         return states(out, runs)
 
 
 def _run_all(out: Path, runs: Sequence[Planned], workers: int, ray: str | None, checkpoint_s: float) -> None:
     """A worker that dies takes its pool with it. Whoever was under way then runs alone, to see who it was."""
     work = _Work({run.name: run.request for run in runs}, out / RUNS, checkpoint_s)
-    before = states(out, runs)
-    left = [name for name in work.requests if before[name].status != "done"]
+    left = [name for name in work.requests if not _is_finished(work.folder / name)]
     while left:
-        pool = Pool(work, workers, ray)
+        pool = Pool(work, workers, ray, work.stop)
         if pool.run(left) is None:
             return
         for name in pool.begun:
@@ -183,9 +190,19 @@ def _run_all(out: Path, runs: Sequence[Planned], workers: int, ray: str | None, 
         left = [name for name in left if name not in pool.begun]
 
 
+def _is_finished(folder: Path) -> bool:
+    """Whether the run is done, nothing of it is damaged, and it is the one that the folder's name says."""
+    if run_folder.read_status(folder).status != "done" or not is_whole(folder):
+        return False
+    try:
+        return _name(run_folder.settings_of(run_folder.legible_run(folder))) == folder.name
+    except Exception:  # whatever a file that is not ours does to us: the run looks closer
+        return False
+
+
 def _run_alone(name: str, work: "_Work", ray: str | None) -> None:
     for _ in range(_DEATHS):
-        died = Pool(work, 1, ray, own_process=True).run([name])
+        died = Pool(work, 1, ray, work.stop, own_process=True).run([name])
         if died is None:
             return
     reason = str(died).partition("\n")[0]
@@ -200,9 +217,15 @@ class _Work:
     folder: Path
     checkpoint_s: float
 
+    @property
+    def stop(self) -> Path:
+        return self.folder.parent / STOP
+
     def __call__(self, name: str) -> None:
         """The run from wherever it is to its end. What goes wrong ends in its folder, not in the sweep."""
         folder = self.folder / name
+        if os.path.lexists(folder) and not folder.is_dir():
+            set_aside(folder, f"{folder} must be a run's folder, got something else")
         run_folder.make(folder)
         if not _is_free_soon(folder):
             return  # somebody else is at it
@@ -210,12 +233,23 @@ class _Work:
             job = _job(self.requests[name])
             if _name(job.describe()) != name:
                 raise InputError("its data or versions are no longer those that the sweep began with")
-            begun = run_folder.read_status(folder).begun
+            begun = run_folder.has_begun(folder) and self._is_sound(job, folder)
             if not begun:  # it failed before its first round was
                 (folder / run_folder.RUN).unlink(missing_ok=True)
-            train(job, folder, resume=begun, checkpoint_s=self.checkpoint_s)
+            train(job, folder, resume=begun, checkpoint_s=self.checkpoint_s, stop=self.stop.exists)
         except Exception as error:
             run_folder.write_failure(folder, str(error) or repr(error))
+
+    def _is_sound(self, job: Job, folder: Path) -> bool:
+        """Else it is set aside: the folder's name says that it is this run, so it is damaged if it cannot be."""
+        try:
+            with run_folder.locked(folder):
+                take_up(job.describe(), job.task, job.seed, folder)
+        except (InputError, OSError) as error:
+            set_aside(folder, str(error))
+            run_folder.make(folder)
+            return False
+        return True
 
 
 def _is_free_soon(folder: Path, patience_s: float = 20.0) -> bool:

@@ -10,7 +10,10 @@ import numpy as np
 
 from mobfl.errors import InputError
 from mobfl.files.atomic import replaced
-from mobfl.files.bounds import read_text
+from mobfl.files.bounds import read_bytes
+from mobfl.files.regular import open_regular
+
+_MOST_BYTES = 64 << 20  # a sweep of 10,000 runs has some MiB
 
 
 def write_json(file: Path, content: Mapping[str, Any]) -> None:
@@ -21,10 +24,13 @@ def write_json(file: Path, content: Mapping[str, Any]) -> None:
 def read_json(file: Path, what: str) -> dict[str, Any]:
     """The table in a file that makes its folder a `what`."""
     try:
-        content = json.loads(read_text(file))
+        text = read_bytes(lambda _: open_regular(file), _MOST_BYTES).decode("utf-8-sig")
+        content = json.loads(text)
     except FileNotFoundError:
         raise InputError(f"{file.parent} must be {what} with a {file.name}, got none") from None
-    except (OSError, ValueError, RecursionError) as error:
+    except RecursionError:
+        raise InputError(f"{file} must be JSON, got tables within tables without end") from None
+    except (OSError, ValueError) as error:
         raise InputError(f"{file} must be JSON, got {error}") from None
     if not isinstance(content, dict):
         raise InputError(f"{file} must hold a table, got {type(content).__name__}")

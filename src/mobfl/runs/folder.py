@@ -6,13 +6,18 @@ best.safetensors   the model with the least loss, last.safetensors the latest on
 timing.json        wall-clock times: the only file that may differ between equal runs
 """
 
+import hashlib
+import json
+import math
 import os
 import platform
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 import pyarrow as pa
@@ -21,11 +26,15 @@ import pyarrow.parquet as pq
 from mobfl.errors import InputError
 from mobfl.files.atomic import PART, remove_parts, replaced
 from mobfl.files.json import plain, read_json, write_json
+from mobfl.files.regular import open_regular
 from mobfl.learning.task import Kpi
-from mobfl.runs.history import COLUMNS, History, kpis_of
+from mobfl.runs.history import COLUMNS, MORE, WHOLE, History, kpis_of
 
 RUN, ROUNDS, BEST, LAST, TIMING = "run.json", "rounds.parquet", "best.safetensors", "last.safetensors", "timing.json"
+FILES = (RUN, ROUNDS, BEST, LAST, TIMING)
 _LIBRARIES = ("mobfl", "numpy", "numba", "pyarrow", "safetensors", "torch")
+MOST_ROUNDS = 10_000_000
+_LOOKS, _LOOK_S = 10, 0.02
 # These tell how far a run is; the rest must be the same for it to go on.
 _PROGRESS = ("initial", "status", "reason", "results")
 
@@ -41,17 +50,10 @@ def versions() -> dict[str, str]:
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Nobody else writes into the folder meanwhile. The lock ends with the process, however that ends."""
-    try:
-        import fcntl
-    except ModuleNotFoundError:  # not on this system: no lock
-        yield
-        return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        raise InputError(f"out {folder} must not be in use, got a run that another process is training") from None
-    else:
+        if not _takes_lock(descriptor, _LOOKS):
+            raise InputError(f"out {folder} must not be in use, got a run that another process is training")
         remove_parts(folder)
         yield
     finally:
@@ -60,15 +62,29 @@ def locked(folder: Path) -> Iterator[None]:
 
 def is_locked(folder: Path) -> bool:
     """Whether a process is writing into the folder."""
-    import fcntl
-
-    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        descriptor = os.open(folder, os.O_RDONLY)
     except OSError:
-        return True
+        return False
+    try:
+        return not _takes_lock(descriptor, 1)
     finally:
         os.close(descriptor)
+
+
+def _takes_lock(descriptor: int, looks: int) -> bool:
+    """Looks several times, since who only asks whether there is a lock holds it for an instant."""
+    try:
+        import fcntl
+    except ModuleNotFoundError:  # not on this system: no lock
+        return True
+    for left in reversed(range(looks)):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except OSError:
+            if left:
+                time.sleep(_LOOK_S)
     return False
 
 
@@ -94,13 +110,30 @@ def write_timing(folder: Path, timing: Mapping[str, Any]) -> None:
 
 def read_run(folder: Path, kpis: Iterable[str] | None = None) -> dict[str, Any]:
     """What run.json says; with the KPIs that it must know, if given."""
-    run = read_json(folder / RUN, "a run's folder")
+    run, file = read_json(folder / RUN, "a run's folder"), folder / RUN
     if not {"initial", "kpis", "status"} <= run.keys():
-        raise InputError(f"{folder / RUN} must describe a run, got something else")
+        raise InputError(f"{file} must describe a run, got something else")
+    for key, (kind, rule) in _KINDS.items():
+        if key in run and not isinstance(run[key], kind):
+            raise InputError(f"{file}: {key} must be {rule}, got {run[key]!r:.60}")
+    if run["status"] not in STATUSES:
+        raise InputError(f"{file}: status must be one of {', '.join(STATUSES)}, got {run['status']!r:.60}")
     scores, wanted = run["initial"], ["loss", *(run["kpis"] if kpis is None else kpis)]
-    if not isinstance(scores, dict) or not all(isinstance(scores.get(name), float) for name in wanted):
-        raise InputError(f"{folder / RUN}: initial must have the numbers {', '.join(wanted)}, got {scores!r}")
+    if not all(isinstance(scores.get(name), float) for name in wanted):
+        raise InputError(f"{file}: initial must have the numbers {', '.join(wanted)}, got {scores!r:.200}")
     return run
+
+
+_TABLE, _MAYBE_TABLE = (dict, "a table"), (dict | NoneType, "a table or null")
+_TEXT, _MAYBE_TEXT = (str, "a text"), (str | NoneType, "a text or null")
+# What a run.json must hold where it has such a key.
+_KINDS: dict[str, tuple[Any, str]] = {
+    **dict.fromkeys(("plan", "scenario", "data", "versions", "kpis", "baselines", "initial"), _TABLE),
+    **dict.fromkeys(("trace", "results", "kpi_labels"), _MAYBE_TABLE),
+    **dict.fromkeys(("task", "status"), _TEXT),
+    **dict.fromkeys(("rule", "local", "codec", "reason"), _MAYBE_TEXT),
+    "seed": (int, "a whole number"),
+}
 
 
 STATUSES = ("waiting", "running", "interrupted", "failed", "done")
@@ -113,19 +146,23 @@ class Status:
     status: str
     reason: str | None
     virtual_s: float
-    begun: bool  # there is something to resume
 
 
 def read_status(folder: Path) -> Status:
     stored = _legible(folder / RUN)
     status, reason, results = stored.get("status"), stored.get("reason"), stored.get("results")
     virtual_s = results.get("virtual_s") if isinstance(results, dict) else 0.0
+    known = isinstance(virtual_s, float) and math.isfinite(virtual_s)
     return Status(
-        status if status in STATUSES else "waiting",
+        seen(status, folder) if isinstance(status, str) and status in STATUSES else "waiting",
         reason if isinstance(reason, str) else None,
-        float(virtual_s) if isinstance(virtual_s, int | float) else 0.0,
-        "initial" in stored,
+        float(virtual_s or 0.0) if known else 0.0,
     )
+
+
+def seen(status: str, folder: Path) -> str:
+    """A run whose process was killed says for ever that it is running."""
+    return "interrupted" if status == "running" and not is_locked(folder) else status
 
 
 def write_failure(folder: Path, reason: str) -> None:
@@ -137,6 +174,24 @@ def read_timing(folder: Path) -> dict[str, Any]:
     """Wall-clock times so far; nothing that cannot be read is worth stopping for."""
     timing = _legible(folder / TIMING)
     return timing if isinstance(timing.get("wall_s"), float) else {}
+
+
+def legible_run(folder: Path) -> dict[str, Any]:
+    """What can be read of its run.json."""
+    return _legible(folder / RUN)
+
+
+def has_begun(folder: Path) -> bool:
+    """Whether there is something to resume, sound or not; one that failed before its first round has left nothing."""
+    there = [name for name in FILES if os.path.lexists(folder / name)]
+    failed_early = there == [RUN] and (run := legible_run(folder)).get("status") == "failed" and "initial" not in run
+    return bool(there) and not failed_early
+
+
+def check_files(folder: Path) -> None:
+    for file in (folder / name for name in FILES):
+        if file.is_dir():
+            raise InputError(f"{file} must be a file, got a folder")
 
 
 def _legible(file: Path) -> dict[str, Any]:
@@ -159,12 +214,26 @@ def read_history(folder: str | Path) -> History:
     return History.of_rows(run["initial"], read_rows(folder, kpis), kpis)
 
 
+class OtherRunError(InputError):
+    """The folder holds a run, but of other settings."""
+
+
+def settings_of(run: Mapping[str, Any]) -> dict[str, Any]:
+    """All but how far it is."""
+    return {key: value for key, value in run.items() if key not in _PROGRESS}
+
+
+def identity(run: Mapping[str, Any]) -> str:
+    """A digest of all settings: the same for a run and for what resumes it."""
+    return hashlib.sha256(json.dumps(plain(settings_of(run)), sort_keys=True).encode()).hexdigest()
+
+
 def check_same(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
     """Raises a line for every setting in which a run on disk differs from what is asked for."""
-    old, new = (_flat({k: v for k, v in run.items() if k not in _PROGRESS}) for run in (stored, wanted))
+    old, new = (_flat(settings_of(run)) for run in (stored, wanted))
     differing = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
     if differing:
-        raise InputError(
+        raise OtherRunError(
             f"{key} must be as in the run to be resumed ({old.get(key)!r}), got {new.get(key)!r}" for key in differing
         )
 
@@ -183,12 +252,31 @@ def write_rows(folder: Path, history: History) -> None:
 
 
 def read_rows(folder: Path, kpis: Iterable[Kpi]) -> list[dict[str, Any]]:
+    """Of its columns those that a run has, as the numbers that they must be."""
+    file, names = folder / ROUNDS, (*COLUMNS, *(kpi.name for kpi in kpis))
     try:
-        rows = pq.read_table(folder / ROUNDS, partitioning=None)  # a folder named loss=7 is just a folder
+        with open_regular(file) as opened, pq.ParquetFile(opened) as stored:
+            _check_rows(file, stored, names)
+            more = [name for name in MORE if name in stored.schema_arrow.names]
+            rows = stored.read(list(dict.fromkeys([*names, *more])))
     except FileNotFoundError:
         return []
-    except (OSError, pa.ArrowException) as error:
-        raise InputError(f"{folder / ROUNDS} must be a table of rounds, got {error}") from None
-    if missing := [name for name in (*COLUMNS, *(kpi.name for kpi in kpis)) if name not in rows.column_names]:
-        raise InputError(f"{folder / ROUNDS} must have the columns of a run, got none named {missing[0]}")
+    except (OSError, pa.ArrowException, UnicodeError) as error:
+        raise InputError(f"{file} must be a table of rounds, got {error}") from None
+    if empty := [name for name in rows.column_names if rows[name].null_count]:
+        raise InputError(f"{file} must have a number in every row, got none in column {empty[0]}")
     return rows.to_pylist()
+
+
+def _check_rows(file: Path, stored: pq.ParquetFile, names: Iterable[str]) -> None:
+    """Before anything is read: a small file may claim a table that no memory holds."""
+    kinds = dict(zip(stored.schema_arrow.names, stored.schema_arrow.types, strict=True))
+    if missing := [name for name in names if name not in kinds]:
+        raise InputError(f"{file} must have the columns of a run, got none named {missing[0]}")
+    if stored.metadata.num_rows > MOST_ROUNDS:
+        raise InputError(f"{file} must have at most {MOST_ROUNDS} rounds, got {stored.metadata.num_rows}")
+    for name in (*names, *(name for name in MORE if name in kinds)):
+        fits = pa.types.is_signed_integer(kinds[name]) or (name not in WHOLE and pa.types.is_floating(kinds[name]))
+        if not fits:
+            rule = "whole numbers" if name in WHOLE else "numbers"
+            raise InputError(f"{file} must have {rule} in column {name}, got {kinds[name]}")

@@ -67,6 +67,11 @@ class History:
         losses = self.columns["loss"][self.columns["end_s"] <= at_s * (1 + TIME_ROUNDING)]
         return _least([self.initial["loss"], *losses])
 
+    def best_round(self) -> int:
+        """How many rounds led to the model with the least loss; none if that is the initial one."""
+        losses = np.append(self.initial["loss"], self.columns["loss"])
+        return 0 if np.isnan(losses).all() else int(np.nanargmin(losses))
+
     def final(self, column: str) -> float:
         """The last model's loss or KPI; the initial model's if there was no round."""
         return float(self.columns[column][-1]) if len(self) else self.initial[column]

@@ -126,8 +126,11 @@ def _workers(count: int) -> Iterator[Submit]:
     if count == 1:
         yield lambda call, *arguments: _known(call(*arguments))
         return
-    with ThreadPoolExecutor(count) as pool:
+    pool = ThreadPoolExecutor(count)
+    try:
         yield lambda call, *arguments: pool.submit(call, *arguments).result
+    finally:  # whoever was interrupted does not wait for what is still computed
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _known(value: Any) -> Callable[[], Any]:

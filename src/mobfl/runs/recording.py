@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mobfl.errors import InputError
+from mobfl.errors import DamagedRunError, InputError
 from mobfl.learning.task import Task
 from mobfl.learning.weights import Weights
 from mobfl.runs import folder
-from mobfl.runs.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from mobfl.runs.checkpoint import Checkpoint, Kept, read_checkpoint, read_last, rounds_of, write_checkpoint
 from mobfl.runs.folder import BEST, LAST
 from mobfl.runs.history import History, Row, kpis_of
 from mobfl.runs.loop import Learnt, fresh_start
@@ -46,6 +46,11 @@ class Recording:
         latest = self.rows[-1] if self.rows else self.description["initial"]
         return {name: latest[name] for name in self.description["initial"]}
 
+    @property
+    def _kept(self) -> Kept:
+        run, initial = folder.identity(self.description), self.description["initial"]
+        return Kept(run, initial, self.history.columns, self.best)
+
     def add(self, learnt: Learnt) -> None:
         self.rows.append(learnt.row)
         self.last = learnt.checkpoint
@@ -63,15 +68,16 @@ class Recording:
     def save(self, status: str, workers: int, reason: str | None = None) -> None:
         """A checkpoint of the rounds so far; what is only needed to go on does not outlast the run.
 
-        Rows, best and last are written in this order: whenever the process dies, the rows reach at least as far as the
-        last model, and what they have beyond it is computed again, to the same bytes.
+        Until then the last checkpoint alone is what a run goes on from, and the other files are for whoever looks at
+        it. They are written before it, for a run that is done has nothing but them: whenever the process dies, rows
+        and best are at least as new as the last model.
         """
         self.status = status
-        if status == "done":
-            self.last = self.last.alone
         folder.write_rows(self.folder, self.history)
         write_checkpoint(self.folder / BEST, self.best)
-        write_checkpoint(self.folder / LAST, self.last)
+        if status == "done":
+            self.last = self.last.alone
+        write_checkpoint(self.folder / LAST, self.last, None if status == "done" else self._kept)
         progress = {"status": status, "reason": reason, "results": self._results()}
         folder.write_run(self.folder, self.description | progress)
         wall_s = self.wall_s + time.monotonic() - self.began
@@ -104,17 +110,73 @@ def begin(description: Mapping[str, Any], task: Task, seed: int, out: Path) -> R
 
 
 def take_up(description: Mapping[str, Any], task: Task, seed: int, out: Path) -> Recording:
-    """The run at its last checkpoint. Rows beyond it, left by a process that died while saving, are dropped."""
+    """The run at its last checkpoint: from that alone, unless it is of a run that is done or of an older mobfl."""
+    try:
+        folder.check_files(out)
+        if not (out / LAST).exists():
+            return _from_the_start(description, task, seed, out)
+        last, kept = read_last(out / LAST, task.initial_weights(seed))
+        if kept is None:
+            return _from_its_files(description, task, out, last)
+    except folder.OtherRunError:
+        raise
+    except InputError as error:
+        raise DamagedRunError(out, error) from None
+    if kept.run != folder.identity(description):
+        if stored := folder.legible_run(out):
+            folder.check_same(stored, description)
+        raise folder.OtherRunError(f"{out / LAST} must be of the run to be resumed, got another run's")
+    rows: list[Row] = [
+        dict(zip(kept.columns, row, strict=True))
+        for row in zip(*(column.tolist() for column in kept.columns.values()), strict=True)
+    ]
+    return _taken_up(description, kept.initial, task, out, rows, kept.best, last, "running")
+
+
+def _taken_up(
+    description: Mapping[str, Any],
+    initial: Mapping[str, float],
+    task: Task,
+    out: Path,
+    rows: list[Row],
+    best: Checkpoint,
+    last: Checkpoint,
+    status: str,
+) -> Recording:
+    least = History.of_rows(initial, rows, task.kpis).min_loss()
+    wall_s = float(folder.read_timing(out).get("wall_s", 0.0))
+    return Recording(out, {**description, "initial": dict(initial)}, rows, best, last, least, status, wall_s=wall_s)
+
+
+def _from_the_start(description: Mapping[str, Any], task: Task, seed: int, out: Path) -> Recording:
+    """It died before its first checkpoint was whole."""
     stored = folder.read_run(out, [kpi.name for kpi in task.kpis])
     folder.check_same(stored, description)
-    if not (out / LAST).exists():  # it died before its first checkpoint
-        return begin(description, task, seed, out)
-    reference = task.initial_weights(seed)
-    best, last = (read_checkpoint(out / name, reference) for name in (BEST, LAST))
-    rows: list[Row] = list(folder.read_rows(out, task.kpis)[: last.rounds])
+    if stored.get("results") is not None and any((out / name).exists() for name in (BEST, folder.ROUNDS)):
+        raise InputError(f"{out / LAST} must be there to resume, got none")
+    return begin(description, task, seed, out)
+
+
+def _from_its_files(description: Mapping[str, Any], task: Task, out: Path, last: Checkpoint) -> Recording:
+    """Rows beyond the last model, left by a process that died while saving, are dropped."""
+    stored = folder.read_run(out, [kpi.name for kpi in task.kpis])
+    folder.check_same(stored, description)
+    best, rows = read_checkpoint(out / BEST, last.model), folder.read_rows(out, task.kpis)[: last.rounds]
     if len(rows) < last.rounds:
-        raise InputError(f"{out} must have rows of the {last.rounds} rounds of its last model, got {len(rows)}")
-    described = {**description, "initial": stored["initial"]}
-    least = History.of_rows(stored["initial"], rows, task.kpis).min_loss()
-    wall_s = float(folder.read_timing(out).get("wall_s", 0.0))
-    return Recording(out, described, rows, best, last, least, stored["status"], wall_s=wall_s)
+        raise InputError(f"{out / folder.ROUNDS} must have a row for each of {last.rounds} rounds, got {len(rows)}")
+    wanted = History.of_rows(stored["initial"], rows, task.kpis).best_round()
+    if best.rounds != wanted and best.rounds <= last.rounds:  # a newer one is found again
+        raise InputError(f"{out / BEST} must be the model after {wanted} rounds, got that after {best.rounds}")
+    is_done = stored["status"] == "done" and (stored.get("results") or {}).get("rounds") == last.rounds
+    return _taken_up(description, stored["initial"], task, out, [*rows], best, last, "done" if is_done else "running")
+
+
+def is_whole(out: Path) -> bool:
+    """Whether the files of a run that is done can be read and belong together."""
+    try:
+        folder.check_files(out)
+        history = folder.read_history(out)
+        best, last = (rounds_of(out / name) for name in (BEST, LAST))
+    except InputError:
+        return False
+    return last == len(history) and best == history.best_round()

@@ -1,14 +1,14 @@
 """One training run in a folder: begun or resumed, saved as it goes, and finished to the same bytes either way."""
 
-import signal
-import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import chain, islice
 from pathlib import Path
 
 from mobfl.errors import InputError, MobflError, PartError
+from mobfl.interrupts import handled, interrupt, interrupts_noted
 from mobfl.runs import folder
 from mobfl.runs.history import History, Row
 from mobfl.runs.job import Job, check_job
@@ -25,7 +25,7 @@ def check_settings(out: Path, resume: bool, workers: int, checkpoint_s: float) -
         raise InputError(f"workers must be >= 1, got {workers}")
     if not checkpoint_s >= 0:
         raise InputError(f"checkpoint_s must be >= 0, got {checkpoint_s:g}")
-    there = (out / folder.RUN).exists()
+    there = any((out / name).exists() for name in (folder.RUN, folder.LAST))
     if resume and not there:
         raise InputError(f"out {out} must hold a run to resume, got none")
     if not resume and not folder.is_free(out):
@@ -41,10 +41,12 @@ def train(
     workers: int = 1,
     checkpoint_s: float = CHECKPOINT_S,
     progress: Callable[[Row], None] = lambda _: None,
+    stop: Callable[[], bool] = lambda: False,
 ) -> History:
     """Runs the job into a folder and returns its history.
 
-    Ctrl-C ends it after the round that is being computed; a second one at once, as of the last checkpoint.
+    Ctrl-C, SIGTERM and SIGHUP end it with a KeyboardInterrupt after the round that is being computed, which is saved; a
+    second one at once, as of the last checkpoint. Handlers of your own for these signals stay as they are.
 
     Args:
         job: What is computed.
@@ -53,8 +55,10 @@ def train(
         workers: Threads that train and evaluate; the result does not depend on their number.
         checkpoint_s: Seconds of wall-clock time between checkpoints.
         progress: Is given every new round's row of `rounds.parquet`.
+        stop: Is asked after every round whether to save and end, as Ctrl-C does: for threads and other processes.
 
     Raises:
+        KeyboardInterrupt: It was interrupted, and can be resumed.
         InputError: The job or the folder is wrong.
         InfeasibleError: Nobody could ever upload with the plan that is asked for.
     """
@@ -62,34 +66,13 @@ def train(
     check_job(job)
     check_settings(out, resume, workers, checkpoint_s)
     folder.make(out)
-    with folder.locked(out), interrupts_noted() as interrupted:
+    with folder.locked(out), handled(interrupt):
         begun = take_up if resume else begin
         run = begun(job.describe(), job.task, job.seed, out)
         run.more_results = privacy_of(job)
         if run.status != "done":
-            _go_on(run, job, workers, checkpoint_s, progress, interrupted)
+            _go_on(run, job, workers, checkpoint_s, progress, stop)
         return run.history
-
-
-@contextmanager
-def interrupts_noted() -> Iterator[Callable[[], bool]]:
-    """Tells whether there was a Ctrl-C: an exception in the middle of compiled code or of saving does harm."""
-    if threading.current_thread() is not threading.main_thread():
-        yield lambda: False
-        return
-    noted = False
-
-    def note(*_: object) -> None:
-        nonlocal noted
-        if noted:
-            raise KeyboardInterrupt
-        noted = True
-
-    before = signal.signal(signal.SIGINT, note)
-    try:
-        yield lambda: noted
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _blaming(job: Job, steps: Iterator[Learnt]) -> Iterator[Learnt]:
@@ -112,19 +95,37 @@ def _go_on(
     workers: int,
     checkpoint_s: float,
     progress: Callable[[Row], None],
-    interrupted: Callable[[], bool],
+    stop: Callable[[], bool],
 ) -> None:
     run.save("running", workers)
+    with _failure_recorded(run, workers):
+        steps = _begun(run, _blaming(job, learn(job, run.last, run.scores, workers)), workers)
+    with interrupts_noted() as interrupted:
+        with _failure_recorded(run, workers):
+            for learnt in steps:
+                run.add(learnt)
+                progress(learnt.row)
+                if interrupted() or stop():
+                    run.save("interrupted", workers)
+                    raise KeyboardInterrupt
+                if time.monotonic() - run.saved >= checkpoint_s:
+                    run.save("running", workers)
+        run.save("done", workers)
+
+
+@contextmanager
+def _failure_recorded(run: Recording, workers: int) -> Iterator[None]:
     try:
-        for learnt in _blaming(job, learn(job, run.last, run.scores, workers)):
-            run.add(learnt)
-            progress(learnt.row)
-            if interrupted():
-                run.save("interrupted", workers)
-                raise KeyboardInterrupt
-            if time.monotonic() - run.saved >= checkpoint_s:
-                run.save("running", workers)
+        yield
     except Exception as error:
         run.save("failed", workers, str(error))
         raise
-    run.save("done", workers)
+
+
+def _begun(run: Recording, steps: Iterator[Learnt], workers: int) -> Iterator[Learnt]:
+    """With the first step computed, which may compile for a minute: until then there is nothing to wait for."""
+    try:
+        return chain(list(islice(steps, 1)), steps)
+    except KeyboardInterrupt:
+        run.save("interrupted", workers)
+        raise

@@ -1,7 +1,6 @@
 """A deployment on one machine: a SuperLink, a trainer, and a SuperNode for every vehicle for as long as it crosses."""
 
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from mobfl.deploy.local.board import Board, EventTail
 from mobfl.deploy.local.fleet import Fleet, Visit
 from mobfl.deploy.settings import Deployment
 from mobfl.errors import MobflError
+from mobfl.interrupts import handled, interrupt, undisturbed
 from mobfl.runs import folder as run_folder
 
 LEAD_S = 4.0  # from when the server is ready to the first round: time to let those in who are there then
@@ -52,12 +52,12 @@ def deploy_locally(
     workers: int,
     watch: Callable[[Board], None] = lambda _: None,
 ) -> None:
-    """Runs the deployment to its end in real processes; Ctrl-C and SIGTERM end them all, and it can be resumed."""
+    """Runs the deployment to its end in real processes; Ctrl-C, SIGTERM, SIGHUP end them all, and it can be resumed."""
     out = Path(deployment.out).absolute()
     run_folder.make(out)
     deployment = replace(deployment, out=str(out), lead_s=LEAD_S)
     tail, board = EventTail(out), Board()
-    with _interrupted_by_sigterm(), tempfile.TemporaryDirectory(prefix="mobfl-") as folder:
+    with handled(interrupt), tempfile.TemporaryDirectory(prefix="mobfl-") as folder:
         try:
             with _started(deployment, visits, workers, Path(folder), out / "logs") as started:
                 _follow(started, out, tail, board, watch)
@@ -122,7 +122,7 @@ def _started(deployment: Deployment, visits: list[Visit], workers: int, folder: 
         submit(app, environment)
         yield started
     finally:
-        with _undisturbed():
+        with undisturbed():  # a second Ctrl-C does not leave processes behind
             processes.end(running)
             processes.kill_carrying(f"FLWR_HOME={home}")  # SuperLink detaches what it starts
 
@@ -167,28 +167,5 @@ def _last_words(name: str, log: Path) -> str:
 
 def _mark_interrupted(out: Path) -> None:
     """The server was ended between two checkpoints and could not say so itself."""
-    if run_folder.read_status(out).status == "running":
+    if run_folder.read_status(out).status in ("running", "interrupted"):
         run_folder.write_run(out, run_folder.read_run(out) | {"status": "interrupted"})
-
-
-@contextmanager
-def _interrupted_by_sigterm() -> Iterator[None]:
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-@contextmanager
-def _undisturbed() -> Iterator[None]:
-    """A second Ctrl-C does not leave processes behind."""
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -1,0 +1,176 @@
+"""Damaged runs: each is a sentence, hides no other, and resumes to the same bytes or not at all."""
+
+import json
+import shutil
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from damage import FILES, Damage, all_damages
+from fake_task import CountingTask
+from mobfl import InputError, Job, Results, find_runs, train
+from mobfl.app.runs import RunsFolder
+from mobfl.errors import DamagedRunError
+from mobfl.experiments.folder import Entry, write_sweep
+from mobfl.experiments.studies import read_studies
+from mobfl.runs.history import Row
+from stories import BUSY
+
+SAME = FILES[:-1]
+
+
+def job() -> Job:
+    """With all that a checkpoint can hold: several versions, a rule that remembers, an average that is served."""
+    road = BUSY.with_values({"training.average_s": 30.0})
+    return Job(CountingTask(by_batches=True), road, "fedbuff:10,buffer=3", 3, rule="clip:times=1+fedbuff+momentum")
+
+
+@pytest.fixture(scope="module")
+def moments(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The same run after 4 rounds, after 9 and at its end."""
+    folder = tmp_path_factory.mktemp("moments")
+    for name, rounds in (("early", 4), ("later", 9), ("done", 10**9)):
+        rows = list[Row]()
+
+        def over(rows: list[Row] = rows, rounds: int = rounds) -> bool:
+            return len(rows) >= rounds
+
+        try:
+            train(job(), folder / name, progress=rows.append, stop=over)
+        except KeyboardInterrupt:
+            assert len(rows) == rounds
+    return {name: folder / name for name in ("early", "later", "done")}
+
+
+def assert_same_bytes(one: Path, other: Path) -> None:
+    for name in SAME:
+        assert (one / name).read_bytes() == (other / name).read_bytes(), name
+
+
+@contextmanager
+def limited(seconds: int = 60) -> Iterator[None]:
+    """A FIFO or a device that is waited for ends the test."""
+
+    def over(*_: object) -> None:
+        raise TimeoutError("it waits for something that never comes")
+
+    before = signal.signal(signal.SIGALRM, over)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+# ---- resuming ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("older", ["early", "later"])
+def test_every_mixture_of_two_checkpoints_resumes_to_the_same_bytes_or_says_that_it_cannot(
+    moments: dict[str, Path], tmp_path: Path, older: str
+) -> None:
+    newer, resumed = "later" if older == "early" else "done", 0
+    for number, chosen in enumerate(product((older, newer), repeat=len(FILES))):
+        mixed = tmp_path / str(number)
+        mixed.mkdir()
+        for name, moment in zip(FILES, chosen, strict=True):
+            shutil.copyfile(moments[moment] / name, mixed / name)
+        try:
+            train(job(), mixed, resume=True)
+        except DamagedRunError as error:
+            assert "is damaged and cannot be resumed" in str(error)  # noqa: PT017
+            continue
+        resumed += 1
+        assert_same_bytes(moments["done"], mixed)
+    assert resumed == 32 if newer == "later" else resumed >= 20
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("moment", ["early", "done"])
+def test_what_is_gone_or_cut_is_written_again_from_the_last_checkpoint(
+    moments: dict[str, Path], tmp_path: Path, name: str, moment: str
+) -> None:
+    for damage in ("gone", "empty", "cut"):
+        out = tmp_path / damage
+        shutil.copytree(moments[moment], out)
+        if damage == "gone":
+            (out / name).unlink()
+        else:
+            (out / name).write_bytes((out / name).read_bytes()[: 0 if damage == "empty" else 100])
+        if name == "last.safetensors" or (moment == "done" and name != "timing.json"):
+            with pytest.raises(DamagedRunError, match=name.replace(".", r"\.")):
+                train(job(), out, resume=True)
+        else:
+            train(job(), out, resume=True)
+            assert_same_bytes(moments["done"], out)
+
+
+def test_a_flipped_bit_in_the_last_checkpoint_is_noticed(moments: dict[str, Path], tmp_path: Path) -> None:
+    whole = (moments["early"] / "last.safetensors").read_bytes()
+    shutil.copytree(moments["early"], tmp_path / "run")
+    for at in range(8, len(whole), 37):
+        (tmp_path / "run" / "last.safetensors").write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        with pytest.raises(InputError):
+            train(job(), tmp_path / "run", resume=True)
+
+
+def test_a_run_without_run_json_is_not_taken_for_another(moments: dict[str, Path], tmp_path: Path) -> None:
+    shutil.copytree(moments["early"], tmp_path / "run")
+    other = Job(CountingTask(by_batches=True), BUSY, (10, 6.0), 4)
+    with pytest.raises(InputError, match="must be as in the run to be resumed"):
+        train(other, tmp_path / "run", resume=True)
+    (tmp_path / "run" / "run.json").unlink()
+    with pytest.raises(InputError, match="must be of the run to be resumed, got another run's"):
+        train(other, tmp_path / "run", resume=True)
+
+
+# ---- looking ----------------------------------------------------------------------------------------
+
+
+def assert_harmless(damage: Damage, folder: Path, moment: Path) -> None:
+    """To a good run beside it, in tables, on the page and in a report; and whoever resumes it gets a sentence."""
+    name, apply = damage
+    run = folder / "runs" / "bad"
+    shutil.rmtree(run, ignore_errors=True)
+    shutil.copytree(moment, run)
+    apply(run)
+    with limited():
+        runs, broken = find_runs(folder)
+        assert "good" in [each.name for each in runs], name
+        assert len(broken) <= 1, name
+        assert all(len(line) < 1000 for line in broken), (name, broken)
+        assert "good" in Results(runs).select()["run"].to_pylist(), name
+        rows = {key: seen.row for key, seen in RunsFolder(folder).look().items()}
+        assert rows["good"]["status"] == "done", name
+        json.dumps(rows, allow_nan=False)
+        assert any(each.run.name == "good" for study in read_studies(folder) for each in study.runs), name
+        try:
+            train(job(), run, resume=True)
+        except InputError as error:
+            assert str(error), name  # noqa: PT017
+
+
+def assert_all_harmless(moments: dict[str, Path], folder: Path, every: int) -> int:
+    shutil.copytree(moments["done"], folder / "runs" / "good")
+    write_sweep(folder, "", 0, [Entry(run, "counting", "", run) for run in ("bad", "good")])
+    count = 0
+    for moment in ("early", "done"):
+        for number, damage in enumerate(all_damages(moments[moment])):
+            if number % every == 0:
+                assert_harmless(damage, folder, moments[moment])
+                count += 1
+    return count
+
+
+def test_some_damages_are_sentences_and_hide_nobody(moments: dict[str, Path], tmp_path: Path) -> None:
+    assert assert_all_harmless(moments, tmp_path, every=23) > 60
+
+
+@pytest.mark.slow
+def test_all_damages_are_sentences_and_hide_nobody(moments: dict[str, Path], tmp_path: Path) -> None:
+    assert assert_all_harmless(moments, tmp_path, every=1) > 1229
