@@ -57,7 +57,7 @@ def visit(browser: Any, server: PageServer) -> Iterator[Open]:
         page.on("pageerror", lambda error: said.append(str(error)))
         page.on("dialog", lambda dialog: said.append(f"dialog: {dialog.message}"))
         page.on("request", lambda request: asked.append(request.url))
-        page.goto(server.address + address)
+        page.goto(server.entrance + address)
         until(page, "window.mobfl !== undefined")
         opened.append(context)
         return page
@@ -555,7 +555,7 @@ def test_the_page_is_small(browser: Any, server: PageServer) -> None:
     page = browser.new_page()
     sizes = dict[str, int]()
     page.on("response", lambda response: sizes.update({response.url: len(response.body())}))
-    page.goto(server.address)
+    page.goto(server.entrance)
     page.wait_for_selector("#results[data-settled=true]")
     page.wait_for_timeout(300)
     page.close()
