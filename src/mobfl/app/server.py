@@ -41,7 +41,7 @@ _MOST_SEED = 2**31
 _LEAST_ROUND_S, _LONGEST_ROUND_S = 1e-3, 1e9
 PLANS = Limits(seconds=30, mib=1024, at_once=2, waiting=30)
 ROADS = Limits(seconds=30, mib=1024, at_once=2, waiting=30)
-TRACES = Limits(seconds=300, mib=2048, at_once=2, waiting=6, nice=10)
+TRACES = Limits(seconds=300, mib=2048, at_once=2, waiting=6)
 
 
 def build(
@@ -63,7 +63,7 @@ def build(
         Route("/api/live", answers.live),
         *(Route(path, _file(content, kind)) for path, content, kind in _files()),
     ]
-    return Starlette(
+    app = Starlette(
         routes=routes,
         middleware=[
             Middleware(SameOriginOnly, host=host),
@@ -76,6 +76,8 @@ def build(
             Exception: _failed,
         },
     )
+    app.router.redirect_slashes = False
+    return app
 
 
 class _Answers:

@@ -38,7 +38,6 @@ class Limits:
     mib: int
     at_once: int
     waiting: int
-    nice: int = 0
 
 
 class Answer(NamedTuple):
@@ -170,7 +169,6 @@ def _end_with_the_page() -> None:
 
 
 def _limit(limits: Limits) -> None:
-    os.nice(limits.nice)
     _set_limit(resource.RLIMIT_CPU, int(limits.seconds) + 1)
     with suppress(OSError):  # only Linux says how much there is already, and counts what is added
         pages = int(Path("/proc/self/statm").read_text().split()[5])
