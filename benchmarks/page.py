@@ -70,7 +70,7 @@ def drag(page: Any) -> tuple[float, list[float]]:
 def load(browser: Any, address: str) -> tuple[int, int]:
     """Requests and bytes until the plan is there."""
     page, sizes = browser.new_page(), list[int]()
-    page.on("response", lambda response: response.ok and sizes.append(len(response.body())))  # a redirection has none
+    page.on("response", lambda response: sizes.extend([len(response.body())] if response.ok else []))  # not redirected
     page.goto(address)
     page.wait_for_selector("#results[data-settled=true]")
     page.wait_for_timeout(500)
