@@ -106,7 +106,7 @@ def page_server(
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGINT)
-        process.communicate(timeout=30)
+        process.communicate(timeout=120)
 
 
 def _otherwise(limits: Mapping[str, str]) -> Iterator[str]:

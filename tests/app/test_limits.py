@@ -197,7 +197,7 @@ def test_workers_end_with_the_page_and_leave_no_file(endless: bytes, tmp_path: P
         (worker,) = page.workers()
         wait_until(lambda: unnamed_files(worker))  # it reads the trace
         page.process.send_signal(number)
-        _, said = page.process.communicate(timeout=30)
+        _, said = page.process.communicate(timeout=120)
         wait_until(lambda: not alive(worker))
         trace.close()
     assert said == ""

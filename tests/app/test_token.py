@@ -153,7 +153,7 @@ def test_it_is_printed_once_and_is_in_no_log() -> None:
         server.ask("POST", "/api/plan?token=not-for-the-log", b"{")
         server.ask("GET", "/?token=not-for-the-log", headers={"Upgrade": "websocket", "Connection": "Upgrade"})
         server.process.terminate()
-        assert all("not-for-the-log" not in text for text in server.process.communicate(timeout=30))
+        assert all("not-for-the-log" not in text for text in server.process.communicate(timeout=120))
 
 
 # ---- the command ------------------------------------------------------------------------------------
