@@ -8,6 +8,7 @@ median of several drags is printed with the least and the most.
 """
 
 import math
+import re
 import shutil
 import socket
 import statistics
@@ -43,9 +44,10 @@ def served() -> Iterator[str]:
     command = [sys.executable, "-m", "mobfl", "app", "--no-browser", "--port", str(port)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
-    process.stdout.readline()
+    address = re.search(r"http://\S+", process.stdout.readline())
+    assert address is not None
     try:
-        yield f"http://127.0.0.1:{port}/"
+        yield address.group()  # with the token
     finally:
         process.terminate()
         process.wait()
@@ -68,7 +70,7 @@ def drag(page: Any) -> tuple[float, list[float]]:
 def load(browser: Any, address: str) -> tuple[int, int]:
     """Requests and bytes until the plan is there."""
     page, sizes = browser.new_page(), list[int]()
-    page.on("response", lambda response: sizes.append(len(response.body())))
+    page.on("response", lambda response: sizes.extend([len(response.body())] if response.ok else []))  # not redirected
     page.goto(address)
     page.wait_for_selector("#results[data-settled=true]")
     page.wait_for_timeout(500)

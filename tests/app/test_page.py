@@ -57,7 +57,7 @@ def visit(browser: Any, server: PageServer) -> Iterator[Open]:
         page.on("pageerror", lambda error: said.append(str(error)))
         page.on("dialog", lambda dialog: said.append(f"dialog: {dialog.message}"))
         page.on("request", lambda request: asked.append(request.url))
-        page.goto(server.address + address)
+        page.goto(server.entrance + address)
         until(page, "window.mobfl !== undefined")
         opened.append(context)
         return page
@@ -433,6 +433,27 @@ def test_traces_good_and_broken(visit: Open, tmp_path: Path) -> None:
     assert page.locator("img").count() == 0
 
 
+def test_a_trace_can_be_cancelled_while_its_clock_runs(visit: Open, server: PageServer, tmp_path: Path) -> None:
+    page = visit("#road")
+    enter, file = np.arange(20_000.0), tmp_path / "long.csv"
+    write_crossings(Crossings(np.arange(len(enter)), enter, enter + 2_000.0), file)  # it takes minutes
+    assert page.locator("#trace-cancel").is_hidden()
+    page.set_input_files("#trace-file", file)
+    page.click("#trace-go")
+    wait_for_text(page, "#trace-clock", "2 s, at most 300 s")
+    assert page.inner_text("#trace-says") == "Comparing long.csv with Poisson traffic …"
+    assert page.locator("#trace-go").is_disabled()
+    page.click("#trace-cancel")
+    wait_for_text(page, "#trace-says", "Cancelled after")
+    assert (page.locator("#trace-cancel").is_hidden(), page.locator("#trace-go").is_enabled()) == (True, True)
+    assert page.inner_text("#trace-clock") == ""
+    for _ in range(600):
+        if not server.workers():
+            break
+        page.wait_for_timeout(100)
+    assert server.workers() == []
+
+
 # ---- runs -------------------------------------------------------------------------------------------
 
 
@@ -554,8 +575,8 @@ def test_a_phone_shows_all_of_it_without_scrolling_sideways(visit: Open, scheme:
 def test_the_page_is_small(browser: Any, server: PageServer) -> None:
     page = browser.new_page()
     sizes = dict[str, int]()
-    page.on("response", lambda response: sizes.update({response.url: len(response.body())}))
-    page.goto(server.address)
+    page.on("response", lambda response: response.ok and sizes.update({response.url: len(response.body())}))
+    page.goto(server.entrance)
     page.wait_for_selector("#results[data-settled=true]")
     page.wait_for_timeout(300)
     page.close()

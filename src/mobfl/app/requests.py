@@ -1,6 +1,8 @@
 """What comes in from a browser: read within limits, and refused in a sentence."""
 
+import asyncio
 import json
+from collections import Counter
 from typing import Any, NoReturn
 
 from starlette.exceptions import HTTPException
@@ -9,19 +11,30 @@ from starlette.requests import Request
 from mobfl.errors import InputError
 
 MOST_JSON_BYTES = 100_000
+MOST_IDLE_S = 10.0  # without a byte of a body
+MOST_BODY_S = 120.0  # until all of it is there
+_CLOSE = {"Connection": "close"}  # what still comes of a body that is refused is not read
+
+_LABELS = {"local_steps": "H", "round_s": "T"}  # what the page calls them
 
 
 async def read_body(request: Request, most_bytes: int) -> bytes:
-    """All of it, or 413 as soon as it is known to be more than that."""
-    too_much = HTTPException(413, f"what is sent must be at most {most_bytes} bytes, got more")
+    """All of it; 413 as soon as it is known to be more than that, 408 when it does not come."""
+    too_much = HTTPException(413, f"what is sent must be at most {most_bytes} bytes, got more", _CLOSE)
     if int(request.headers.get("content-length", 0)) > most_bytes:  # a number, or the server has refused it
         raise too_much
     parts, size = list[bytes](), 0
-    async for part in request.stream():
-        size += len(part)
-        if size > most_bytes:
-            raise too_much
-        parts.append(part)
+    try:
+        async with asyncio.timeout(MOST_BODY_S), asyncio.timeout(MOST_IDLE_S) as idle:
+            async for part in request.stream():
+                idle.reschedule(asyncio.get_running_loop().time() + MOST_IDLE_S)
+                size += len(part)
+                if size > most_bytes:
+                    raise too_much
+                parts.append(part)
+    except TimeoutError:
+        rule = f"within {MOST_BODY_S:g} s and without a break of {MOST_IDLE_S:g} s"
+        raise HTTPException(408, f"what is sent must come {rule}, got {size} bytes until then", _CLOSE) from None
     return b"".join(parts)
 
 
@@ -32,7 +45,7 @@ async def read_table(request: Request) -> dict[str, Any]:
 
 def table_from(text: bytes | str) -> dict[str, Any]:
     try:
-        content = json.loads(text, parse_constant=_refuse)
+        content = json.loads(text, parse_constant=_refuse, object_pairs_hook=_each_once)
     except (ValueError, RecursionError) as error:
         raise InputError(f"what is sent must be JSON, got {error}") from None
     if not isinstance(content, dict):
@@ -44,15 +57,27 @@ def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant}, which is not a number of JSON")
 
 
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        (twice, _), *_ = Counter(name for name, _ in pairs).most_common(1)
+        raise ValueError(f"the key {twice!r} more than once")
+    return table
+
+
 def whole(table: dict[str, Any], name: str, least: int, most: int) -> int:
     value = table.get(name)
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise InputError(f"{name} must be a whole number from {least} to {most}, got {value!r}")
+        raise InputError(f"{_labelled(name)} must be a whole number from {least} to {most}, got {value!r}")
     return value
 
 
-def positive(table: dict[str, Any], name: str, most: float) -> float:
+def positive(table: dict[str, Any], name: str, least: float, most: float) -> float:
     value = table.get(name)
-    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= most:
-        raise InputError(f"{name} must be a number > 0 and <= {most:g}, got {value!r}")
+    if not isinstance(value, int | float) or isinstance(value, bool) or not least <= value <= most:
+        raise InputError(f"{_labelled(name)} must be a number from {least:g} to {most:g}, got {value!r}")
     return float(value)
+
+
+def _labelled(name: str) -> str:
+    return f"{_LABELS[name]} ({name})" if name in _LABELS else name

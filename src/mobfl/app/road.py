@@ -56,7 +56,7 @@ class _Noted:
 
 
 def passing_rounds(scenario: Scenario, local_steps: int, round_s: float, seed: int, first: int, count: int) -> Any:
-    """Rounds `first` to `first + count` of a simulation: vehicles by stage, uploads per round."""
+    """Rounds `first` to `first + count` of a simulation: vehicles by stage, uploads per round; with the first Λ."""
     _check_size(scenario, round_s, first + count)
     traffic = _Noted(poisson_crossings(scenario, seed), first * round_s)
     policy = _InPortions(local_steps, round_s)
@@ -68,7 +68,8 @@ def passing_rounds(scenario: Scenario, local_steps: int, round_s: float, seed: i
             rows += _vehicle_rows(block.vehicles.of_rounds(first, first + count), scenario, traffic)
         if block.round[-1] + 1 >= first + count:
             break
-    return plain({"rounds": rounds, "vehicles": rows})
+    expected = _expectation(scenario, local_steps, round_s, seed) if first == 0 else {}
+    return plain({"rounds": rounds, "vehicles": rows, **expected})
 
 
 def _round_rows(block: Rounds, chosen: slice) -> list[dict[str, Any]]:
@@ -84,17 +85,16 @@ def _vehicle_rows(rows: VehicleRows, scenario: Scenario, traffic: _Noted) -> lis
     ]
 
 
-def expectation(scenario: Scenario, local_steps: int, round_s: float, seed: int) -> dict[str, Any]:
+def _expectation(scenario: Scenario, local_steps: int, round_s: float, seed: int) -> dict[str, Any]:
     """Λ, and how far the mean over n rounds may be from it: ± reach/√n in 95 of 100 simulations.
 
     Neighbouring rounds share vehicles, so the reach comes from simulated rounds of another seed.
     """
-    _check_size(scenario, round_s, 0)
     rate = scenario.traffic.arrivals_per_s
     rounds = int(np.clip(_MOST_VEHICLES / (rate * round_s), 1, _PILOT_ROUNDS))
     pilot = simulate(scenario, local_steps, round_s, rounds, seed + 1)
     reach = (pilot.mean_uploads.high - pilot.mean_uploads.low) / 2 * pilot.rounds**0.5
-    return plain({"expected_uploads": pilot.expected_uploads, "reach": reach})
+    return {"expected_uploads": pilot.expected_uploads, "reach": reach}
 
 
 def _check_size(scenario: Scenario, round_s: float, rounds: int) -> None:

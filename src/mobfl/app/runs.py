@@ -16,7 +16,7 @@ from mobfl.experiments.folder import RUNS, SWEEP, Entry, StoredSweep, read_sweep
 from mobfl.experiments.runs import TABLES, Run, read_sound, run_places
 from mobfl.files.json import plain
 from mobfl.learning.task import Kpi
-from mobfl.runs.folder import ROUNDS, RUN, is_locked, read_status
+from mobfl.runs.folder import ROUNDS, RUN, TIMING, is_locked, read_status
 
 _MOST_POINTS = 1000  # of a curve: more than a screen has columns
 # What the runs of one figure must have in common: all but plan and seed.
@@ -67,6 +67,8 @@ class RunsFolder:
         seen = self._seen.get(name) or self.look().get(name)
         if seen is None or not seen.stamp:
             raise InputError(f"run must be one of the folder's, got {name!r}")
+        if odd := _odd_file(seen.place):
+            raise InputError(odd)
         history = read_sound(seen.place, name).history
         times = np.append(0.0, history.columns["end_s"])
         best = best_until(history, column, times)  # which checks the column
@@ -79,13 +81,15 @@ class RunsFolder:
         before = self._seen.get(name)
         if before is not None and before.stamp == stamp:
             return before
-        return Seen(stamp, _read_row(place, name, entry), place)
+        odd = _odd_file(place)
+        row = _read_row(place, name, entry) if odd is None else _row(name, entry, "unreadable", reason=odd)
+        return Seen(stamp, row, place)
 
     def _entries(self) -> dict[Path, Entry]:
         """What the sweeps call their runs; a run of several studies by the first."""
         found = dict[Path, Entry]()
         for file in sorted(self._root.rglob(SWEEP)):
-            if self._leads_inside(file):
+            if self._leads_inside(file) and file.is_file():
                 for entry in _readable(file.parent).entries:
                     found.setdefault(file.parent / RUNS / entry.run, entry)
         return {place: entry for place, entry in found.items() if self._leads_inside(place)}
@@ -106,6 +110,12 @@ def _readable(folder: Path) -> StoredSweep:
         return read_sweep(folder)
     except InputError:
         return StoredSweep("", 0, ())
+
+
+def _odd_file(place: Path) -> str | None:
+    """What is wrong where a run's file is a pipe or a device, for which one would wait for ever."""
+    odd = [name for name in (RUN, ROUNDS, TIMING) if (place / name).exists() and not (place / name).is_file()]
+    return f"{odd[0]} must be a file, got something else" if odd else None
 
 
 def _stamp(file: Path) -> tuple[int, int] | None:

@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 _LOCAL = {"127.0.0.1", "localhost", "::1"}
 _EVERYWHERE = {"0.0.0.0", "::"}
 _OTHERS = {"cross-site", "same-site"}  # the latter is another port of this computer
+_HTTP_PORT = 80
 _HEADERS = {
     "Content-Security-Policy": (
         "default-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -51,21 +52,39 @@ class SameOriginOnly:
 def refusal(headers: Headers, bound_host: str) -> str | None:
     """Why a request with these headers is refused, None if it is not."""
     host = headers.get("host", "")
-    if not _is_ours(_hostname(host), bound_host):
+    asked = _place(host)
+    if asked is None or not _is_ours(asked[0], _name(bound_host)):
         return f"Host must be where this page is served, got {host!r}"
     origin = headers.get("origin")
-    if origin is not None and origin != f"http://{host}":
+    if origin is not None and _origin(origin) != asked:
         return f"Origin must be this page, got {origin!r}"
     if headers.get("sec-fetch-site") in _OTHERS and headers.get("sec-fetch-mode") != "navigate":
         return "only this page may ask, got a request of another site"
     return None
 
 
-def _hostname(host: str) -> str:
+def _origin(origin: str) -> tuple[str, int] | None:
+    scheme, _, host = origin.partition("://")
+    return _place(host) if scheme.lower() == "http" else None
+
+
+def _place(host: str) -> tuple[str, int] | None:
+    """Name and port of a Host; None if it is none."""
     try:
-        return urlsplit(f"//{host}").hostname or ""
+        parts = urlsplit(f"//{host}")
+        found = _name(parts.hostname or ""), parts.port or _HTTP_PORT
     except ValueError:
-        return ""
+        return None
+    return found if parts.netloc == host and parts.username is None else None
+
+
+def _name(host: str) -> str:
+    """The one way in which a name or an address is compared: Tower. is tower, [0::1] is ::1."""
+    name = host.strip("[]").lower().removesuffix(".")
+    try:
+        return str(ipaddress.ip_address(name))
+    except ValueError:
+        return name
 
 
 def _is_ours(name: str, bound_host: str) -> bool:

@@ -4,12 +4,13 @@ GET  /            the page and its parts
 GET  /api/start   the fields, the packaged scenarios, what there is
 POST /api/plan    a scenario's plan, and its TOML
 POST /api/road    rounds of a simulation
-POST /api/trace   an uploaded trace, compared with Poisson traffic
+POST /api/trace   an uploaded trace, compared with Poisson traffic; DELETE with its job calls it off
 GET  /api/curve   a run's loss or KPI over virtual time
 GET  /api/live    the runs, and what changes
 """
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -17,43 +18,66 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 import mobfl
 from mobfl.app import planning, road, traces
 from mobfl.app.background import Background
+from mobfl.app.cancelling import Cancellable, while_awaited
 from mobfl.app.fields import fields
 from mobfl.app.live import changes
 from mobfl.app.requests import positive, read_body, read_table, table_from, whole
 from mobfl.app.runs import RunsFolder
 from mobfl.app.security import SameOriginOnly
+from mobfl.app.token import TokenNeeded
+from mobfl.app.workers import Answer, Lane, Limits
 from mobfl.errors import InputError
 
 _KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
 _MOST_STREAMS = 16
 _MOST_SEED = 2**31
-_LONGEST_ROUND_S = 1e9
+_LEAST_ROUND_S, _LONGEST_ROUND_S = 1e-3, 1e9
+PLANS = Limits(seconds=30, mib=1024, at_once=2, waiting=30)
+ROADS = Limits(seconds=30, mib=1024, at_once=2, waiting=30)
+TRACES = Limits(seconds=300, mib=2048, at_once=2, waiting=6)
 
 
-def build(host: str = "127.0.0.1", runs: Path | None = None, closing: Callable[[], bool] = lambda: False) -> Starlette:
-    """The application for a host; streams end once `closing` says so."""
+def build(
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    token: str | None = None,
+    runs: Path | None = None,
+    closing: Callable[[], bool] = lambda: False,
+) -> Starlette:
+    """The application for a host and port; without a token everybody is let in. Streams end once `closing` says so."""
     answers = _Answers(None if runs is None else RunsFolder(runs), closing)
     routes = [
         Route("/api/start", answers.start),
         Route("/api/plan", answers.plan, methods=["POST"]),
         Route("/api/road", answers.road, methods=["POST"]),
         Route("/api/trace", answers.trace, methods=["POST"]),
+        Route("/api/trace", answers.cancel_trace, methods=["DELETE"]),
         Route("/api/curve", answers.curve),
         Route("/api/live", answers.live),
         *(Route(path, _file(content, kind)) for path, content, kind in _files()),
     ]
-    return Starlette(
+    app = Starlette(
         routes=routes,
-        middleware=[Middleware(SameOriginOnly, host=host)],
-        exception_handlers={InputError: _wrong_input, HTTPException: _refused, Exception: _failed},
+        middleware=[
+            Middleware(SameOriginOnly, host=host),
+            *([] if token is None else [Middleware(TokenNeeded, token=token, port=port)]),
+        ],
+        exception_handlers={
+            InputError: _wrong_input,
+            HTTPException: _refused,
+            ClientDisconnect: _unheard,
+            Exception: _failed,
+        },
     )
+    app.router.redirect_slashes = False
+    return app
 
 
 class _Answers:
@@ -61,50 +85,75 @@ class _Answers:
 
     def __init__(self, runs: RunsFolder | None, closing: Callable[[], bool]) -> None:
         self._runs, self._closing = runs, closing
-        self._background = Background()
-        self._watching = Background()  # a folder that takes long to look through keeps nobody else waiting
+        self._plans = Lane("a plan", "mobfl plan", PLANS)
+        self._roads = Lane("simulated rounds", "mobfl simulate", ROADS)
+        self._traces = Lane("the comparison of a trace", "mobfl plan --trace FILE", TRACES)
+        self._jobs = Cancellable(closing)
+        self._reading = Background("reading a run")
+        self._watching = Background("looking through the folder")  # it may take long, and nobody else waits for it
         self._streams = 0
 
     async def start(self, _: Request) -> Response:
-        return JSONResponse(
+        return _json(
             {
                 "version": mobfl.__version__,
                 "fields": fields(),
                 "presets": planning.presets(),
                 "has_runs": self._runs is not None,
                 "most_upload_bytes": traces.MOST_BYTES,
+                "most_trace_s": TRACES.seconds,
                 "most_rounds": road.MOST_ROUNDS,
             }
         )
 
     async def plan(self, request: Request) -> Response:
-        return JSONResponse(await self._background.run(planning.planned, await read_table(request)))
+        with self._plans.place():
+            return await self._jobs.run(self._planned(request))
+
+    async def _planned(self, request: Request) -> Response:
+        asked = await read_table(request)
+        return _told(await while_awaited(request, self._plans.run(planning.planned, asked)))
 
     async def road(self, request: Request) -> Response:
+        with self._roads.place():
+            return await self._jobs.run(self._rounds(request))
+
+    async def _rounds(self, request: Request) -> Response:
         asked = await read_table(request)
         scenario = planning.scenario_from(asked.get("tables"))
-        h, t = whole(asked, "local_steps", 1, planning.MOST_STEPS), positive(asked, "round_s", _LONGEST_ROUND_S)
+        h = whole(asked, "local_steps", 1, planning.MOST_STEPS)
+        t = positive(asked, "round_s", _LEAST_ROUND_S, _LONGEST_ROUND_S)
         seed, count = whole(asked, "seed", 0, _MOST_SEED), whole(asked, "count", 1, road.MOST_AT_ONCE)
         first = whole(asked, "first", 0, road.MOST_ROUNDS - count)
-        answer = await self._background.run(road.passing_rounds, scenario, h, t, seed, first, count)
-        if first == 0:
-            answer |= await self._background.run(road.expectation, scenario, h, t, seed)
-        return JSONResponse(answer)
+        work = self._roads.run(road.passing_rounds, scenario, h, t, seed, first, count)
+        return _told(await while_awaited(request, work))
 
     async def trace(self, request: Request) -> Response:
+        job = self._jobs.new_name(request.query_params.get("job", ""))
+        with self._traces.place():
+            return await self._jobs.run(self._compared(request), job)
+
+    async def _compared(self, request: Request) -> Response:
         asked = request.query_params
         scenario = planning.scenario_from(table_from(asked.get("tables", "{}")))
         content = await read_body(request, traces.MOST_BYTES)
         name, section = asked.get("name", ""), asked.get("section", "")
-        return JSONResponse(await self._background.run(traces.compared, content, name, section, scenario))
+        work = self._traces.run(traces.compared, content, name, section, scenario)
+        return _told(await while_awaited(request, work))
+
+    async def cancel_trace(self, request: Request) -> Response:
+        self._jobs.cancel(request.query_params.get("job", ""))
+        return _json({"cancelled": True})
 
     async def curve(self, request: Request) -> Response:
         run, column = (request.query_params.get(name, "") for name in ("run", "column"))
-        return JSONResponse(await self._background.run(self._folder().curve, run, column))
+        return _json(await self._reading.run(self._folder().curve, run, column))
 
-    async def live(self, _: Request) -> Response:
+    async def live(self, request: Request) -> Response:
         if self._streams >= _MOST_STREAMS:
             raise HTTPException(503, f"at most {_MOST_STREAMS} pages may watch runs at once")
+        if request.method == "HEAD":
+            return Response(media_type="text/event-stream")
         events = changes(self._folder(), self._watching, self._closing)
         return StreamingResponse(self._counted(events), media_type="text/event-stream")
 
@@ -140,15 +189,28 @@ def _file(content: bytes, kind: str) -> Callable[[Request], Any]:
     return answer
 
 
+def _json(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """In ASCII: what came in may hold halves of characters, which UTF-8 does not know."""
+    return Response(json.dumps(content, allow_nan=False), status, headers, "application/json")
+
+
+def _told(answer: Answer) -> Response:
+    return Response(answer.content, answer.status, media_type="application/json")
+
+
 def _wrong_input(_: Request, error: Exception) -> Response:
     assert isinstance(error, InputError)
-    return JSONResponse({"errors": error.lines}, status_code=400)
+    return _json({"errors": error.lines}, 400)
 
 
 def _refused(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return JSONResponse({"errors": [error.detail]}, status_code=error.status_code)
+    return _json({"errors": [error.detail]}, error.status_code, error.headers)
+
+
+def _unheard(_: Request, __: Exception) -> Response:
+    return Response(status_code=400)  # whoever asked is gone
 
 
 def _failed(_: Request, __: Exception) -> Response:
-    return JSONResponse({"errors": ["this could not be answered; the terminal of mobfl app says why"]}, status_code=500)
+    return _json({"errors": ["this could not be answered; the terminal of mobfl app says why"]}, 500)

@@ -72,11 +72,13 @@ def _read(content: bytes, name: str, section: str) -> Crossings:
     if kind not in _KINDS:
         raise InputError(f"a trace must be a .csv, .txt or .xml file (.gz allowed), got {plain_name!r}")
     where = parse_section(section) if section else None
-    with tempfile.TemporaryDirectory(prefix="mobfl-") as folder:
-        file = Path(folder) / f"trace{kind}"
-        file.write_bytes(_unpacked(content) if packed else content)
+    # A file without a name: it is gone with this process, however that ends.
+    with tempfile.TemporaryFile() as unnamed:
+        unnamed.write(_unpacked(content) if packed else content)
+        unnamed.seek(0)
+        file = Path(f"/dev/fd/{unnamed.fileno()}")
         try:
-            return read_crossings(file, where)
+            return read_crossings(file, where, kind)
         except InputError as error:
             raise InputError(_in_the_page(line, file, plain_name) for line in error.lines) from None
 

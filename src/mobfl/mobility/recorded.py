@@ -27,17 +27,18 @@ _METRES_PER_FOOT = 0.3048
 _HIGHD_FRAMES_PER_S = 25.0
 
 
-def read_crossings(file: Path, section: Section | None = None) -> Crossings:
+def read_crossings(file: Path, section: Section | None = None, kind: str | None = None) -> Crossings:
     """The crossings in a file of any known kind.
 
     Args:
         file: `.csv`, `.parquet` or `.xml`, also `.gz`: crossings, SUMO's trips or floating-car data, NGSIM or highD.
         section: Which part of the road counts; only for files that hold positions, which need one.
+        kind: The ending that says what the file is, if not its own name.
     """
     if "\0" in str(file):
         raise InputError(f"trace must be a file's name, got {str(file)!r}")
     try:
-        kind = "".join(suffix for suffix in file.suffixes if suffix != ".gz").lower()
+        kind = kind or "".join(suffix for suffix in file.suffixes if suffix != ".gz").lower()
         if kind.endswith(".xml"):
             crossings = _read_xml(file, section)
         elif kind.endswith((".parquet", ".pq")):

@@ -10,8 +10,8 @@ const AHEAD = 60; // rounds that are known before they are needed
 const FLASH = 0.08; // of a round: how long a failure is shown
 
 export class RoadView {
-  constructor(state, plan, { most_rounds, most_upload_bytes }) {
-    Object.assign(this, { state, plan, mostRounds: most_rounds, chosen: null, playing: false, stale: true });
+  constructor(state, plan, start) {
+    Object.assign(this, { state, plan, mostRounds: start.most_rounds, chosen: null, playing: false, stale: true });
     this.#forget();
     this.figures = [
       new Figure(byId("section"), (...given) => drawSection(...given, this.#moment())),
@@ -25,7 +25,7 @@ export class RoadView {
       if (byId("view-road").hidden) this.stale = true;
       else this.beginSoon();
     });
-    new TraceView(state, most_upload_bytes);
+    new TraceView(state, start);
   }
 
   draw() {

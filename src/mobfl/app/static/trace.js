@@ -5,13 +5,14 @@ import { Figure } from "./figure.js";
 import { ask, brief, byId, element, linesOf, percent, say, seconds } from "./page.js";
 
 export class TraceView {
-  constructor(state, mostBytes) {
-    Object.assign(this, { state, mostBytes, figures: [] });
+  constructor(state, { most_upload_bytes, most_trace_s }) {
+    Object.assign(this, { state, mostBytes: most_upload_bytes, mostSeconds: most_trace_s, figures: [], job: null });
     addEventListener("resize", () => this.#draw());
     byId("trace").addEventListener("submit", (event) => {
       event.preventDefault();
       this.#compare();
     });
+    byId("trace-cancel").addEventListener("click", () => this.#cancel());
   }
 
   async #compare() {
@@ -19,21 +20,54 @@ export class TraceView {
     if (!file) return say(byId("trace-says"), ["Choose a file first."]);
     if (file.size > this.mostBytes)
       return say(byId("trace-says"), [`A trace must be at most ${this.mostBytes} bytes, got ${file.size}.`]);
-    byId("trace-go").disabled = true;
     byId("trace-result").replaceChildren();
-    say(byId("trace-says"), [`Reading ${file.name} …`], false);
+    say(byId("trace-says"), [`Comparing ${file.name} with Poisson traffic …`], false);
+    const job = this.#begin();
     const asked = new URLSearchParams({
       name: file.name,
       section: byId("trace-section").value.trim(),
       tables: JSON.stringify(this.state.tables()),
+      job: job.name,
     });
+    const { signal } = job.call;
     try {
-      const came = await ask(`/api/trace?${asked}`, { method: "POST", body: file });
+      const came = await ask(`/api/trace?${asked}`, { method: "POST", body: file, signal });
       this.#show(file.name, came);
     } catch (error) {
-      say(byId("trace-says"), linesOf(error));
+      const lines = signal.aborted ? [`Cancelled after ${job.seconds()} s.`] : linesOf(error);
+      say(byId("trace-says"), lines, !signal.aborted);
+    } finally {
+      this.#end();
     }
+  }
+
+  /** A new job, with its clock and the button that calls it off. */
+  #begin() {
+    const since = performance.now();
+    const name = Array.from(crypto.getRandomValues(new Uint32Array(4)), (number) => number.toString(36)).join("-");
+    const seconds = () => Math.floor((performance.now() - since) / 1000);
+    const tick = () => (byId("trace-clock").textContent = `${seconds()} s, at most ${this.mostSeconds} s`);
+    this.job = { name, seconds, call: new AbortController(), clock: setInterval(tick, 1000) };
+    tick();
+    byId("trace-go").disabled = true;
+    byId("trace-cancel").hidden = false;
+    return this.job;
+  }
+
+  #end() {
+    clearInterval(this.job.clock);
+    byId("trace-clock").textContent = "";
     byId("trace-go").disabled = false;
+    byId("trace-cancel").hidden = true;
+    this.job = null;
+  }
+
+  /** The server is told by name too: what is between us and it may not notice that nobody waits any more. */
+  #cancel() {
+    const { name, call } = this.job;
+    fetch(`/api/trace?${new URLSearchParams({ job: name })}`, { method: "DELETE" }).catch(() => {});
+    call.abort();
+    byId("trace-go").focus();
   }
 
   #show(name, came) {
