@@ -99,14 +99,15 @@ class Link:
     def leave(self) -> None:
         """Says good-bye if anybody listens; does not wait for long."""
         self._over.set()
-        node, self._node = self._node, None
-        if node is None:
-            return
-        with suppress(httpx.HTTPError), self._client(_LEAVING_S) as client:
-            client.DeactivateNode(flower.DeactivateNodeRequest(node_id=node.node_id))
-            if self._registers:
-                client.UnregisterNode(flower.UnregisterNodeFleetRequest(node_id=node.node_id))
-            self._say(f"{self._vehicle.name} has left {self._vehicle.superlink}")
+        if self._node is not None:
+            node = self._node.node_id
+            with suppress(httpx.HTTPError), self._client(_LEAVING_S) as client:
+                client.DeactivateNode(flower.DeactivateNodeRequest(node_id=node))
+                if self._registers:
+                    client.UnregisterNode(flower.UnregisterNodeFleetRequest(node_id=node))
+                self._say(f"{self._vehicle.name} has left {self._vehicle.superlink}")
+        self._asking.close()
+        self._carrying.close()
 
     def _beat(self) -> None:
         """Signs of life, while orders come and while steps are taken."""
