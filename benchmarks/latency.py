@@ -16,12 +16,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import tomli_w
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
+from flwr.supercore.inflatable.inflatable_utils import pull_objects
+from flwr.superlink.grid import http_grid
 
 from mobfl import Scenario
 from mobfl.deploy.events import Event, read_events
@@ -43,7 +46,12 @@ app = ServerApp()
 
 @app.main()
 def main(grid: Grid, context: Context) -> None:
-    """Messages without work to the one node that is there, at random moments; how long each took, into a file."""
+    """Messages without work to the one node that is there, at random moments; how long each took, into a file.
+
+    Parts of an answer that are not there yet are asked for again after a second, as Flower does it, or sooner.
+    """
+    again_s = float(context.run_config["again_s"])
+    http_grid.pull_objects = partial(pull_objects, initial_backoff=again_s)  # type: ignore[attr-defined]
     count, out, draw = int(context.run_config["count"]), Path(str(context.run_config["out"])), random.Random(1)
     packed, took_s = pack_model({"w": np.ones(PARAMETERS, np.float32)}), list[float]()
     while not (nodes := list(grid.get_node_ids())):
@@ -161,7 +169,8 @@ def _block(there: Machines, kind: str, block: int, count: int) -> list[float]:
     folder, out = there.folder / f"app-{name}", there.folder / f"{name}.json"
     folder.mkdir()
     components = {"serverapp": "latency:app", "clientapp": "mobfl.deploy.vehicle.client_app:app"}
-    told = {"publisher": "mobfl", "components": components, "config": {"count": count, "out": str(out)}}
+    config = {"count": count, "out": str(out), "again_s": 1.0 if kind == STOCK else 0.05}
+    told = {"publisher": "mobfl", "components": components, "config": config}
     project = {"name": "latency", "version": "1.0.0", "license": "Apache-2.0", "description": "", "dependencies": []}
     (folder / "pyproject.toml").write_text(tomli_w.dumps({"project": project, "tool": {"flwr": {"app": told}}}))
     vehicle = there.vehicle(kind, name)

@@ -113,7 +113,9 @@ class Link:
         """Signs of life, while orders come and while steps are taken."""
         while not self._over.wait(_BEAT_S):
             request = flower.SendNodeHeartbeatRequest(node=self._node, heartbeat_interval=_INTERVAL_S)
-            with suppress(httpx.HTTPError):  # the link is cut, or whoever asks for orders learns why
+            with suppress(
+                httpx.HTTPError, RuntimeError
+            ):  # the link is cut, which whoever asks for orders says, or closed
                 self._asking.SendNodeHeartbeat(request)
 
     # ---- orders and answers ------------------------------------------------------------------------
