@@ -1,11 +1,13 @@
 """`mobfl vehicle`: joins, trains, survives what goes wrong, and leaves; with a real SuperLink on loopback."""
 
+import contextlib
 import importlib
 import inspect
 import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -15,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from click.testing import CliRunner
 from test_deploy_processes import ROAD
@@ -213,6 +216,21 @@ def test_told_to_leave_in_the_middle_of_training(tmp_path: Path) -> None:
             go_on.set()
             for each in vehicles.values():
                 each.close()
+
+
+def test_a_link_on_which_nothing_moves_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody listens, takes what is sent and says nothing: as when a vehicle is out of reach."""
+    monkeypatch.setattr(link, "_ASKING_S", 0.2)
+    said, enough = list[str](), threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        vehicle = Vehicle("car", f"127.0.0.1:{silent.getsockname()[1]}", "none", insecure=True)
+        called = link.Link(vehicle, lambda line: (said.append(line), enough.set()))
+        caller = threading.Thread(target=contextlib.suppress(httpx.TransportError)(called.join))
+        caller.start()
+        assert enough.wait(20)
+        called.leave()
+        caller.join(20)
+    assert said == [f"no answer from the SuperLink {vehicle.superlink} (timed out): trying again"]
 
 
 def test_a_superlink_that_has_forgotten_its_nodes_is_joined_again(tmp_path: Path) -> None:

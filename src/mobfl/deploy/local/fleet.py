@@ -14,7 +14,7 @@ from mobfl.deploy.local import processes
 from mobfl.deploy.vehicle.settings import Vehicle
 from mobfl.servers.site import Site
 
-_START_S = 0.4  # from letting a vehicle out to when the server sees it
+_START_S = 0.3  # from letting a vehicle out to when the server sees it
 _ODD = r"[^A-Za-z0-9]"
 
 

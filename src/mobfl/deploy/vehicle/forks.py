@@ -36,7 +36,7 @@ def let_out(vehicle: Vehicle, log: Path | None = None) -> int:
     status = CRASHED
     try:
         os.setpgid(0, 0)
-        die_with_parent()
+        die_with_parent(signal.SIGTERM)  # and leaves as it should
         if log is not None:
             _speak_into(log)
         status = _driven(vehicle)
