@@ -1,7 +1,8 @@
 """How long messages take, with Flower's own node as it is (`flower-supernode`) and with `mobfl vehicle`.
 
-Started by `python benchmarks/deploy.py --messages 100`; all is real, on this machine and without encryption. Also the
-Flower app that measures: SuperLink starts it as `latency:app`.
+Started by `python benchmarks/deploy.py --messages 100`; all is real, on this machine and without encryption. Also two
+Flower apps that SuperLink starts: `latency:app` measures messages, `latency:hasty_station` is the base station as it was
+with Flower's own nodes, which looked for nodes as often as for answers.
 """
 
 import json
@@ -33,6 +34,7 @@ from mobfl.deploy.local import processes
 from mobfl.deploy.local.deployment import flower_command, flower_environment, listens, submit
 from mobfl.deploy.messages import TrainingOrder, order_message, pack_model
 from mobfl.deploy.settings import Deployment
+from mobfl.deploy.station import round_loop, server_app
 
 STOCK, OURS = "flower-supernode", "mobfl vehicle"
 PARAMETERS = 7462  # as many as the smaller Lidar2D has
@@ -74,6 +76,16 @@ def _round_trip_s(grid: Grid, node: int, run: str, number: int, packed: object) 
             return time.monotonic() - began
         assert time.monotonic() - began < _PATIENCE_S
         time.sleep(_POLL_S)
+
+
+hasty_station = ServerApp()
+
+
+@hasty_station.main()
+def hasty_main(grid: Grid, context: Context) -> None:
+    assert round_loop.NODES_S > round_loop.POLL_S, "the base station must look for nodes less often by itself"
+    round_loop.NODES_S = 0.0
+    server_app.app(grid, context)
 
 
 # ---- machines --------------------------------------------------------------------------------------------------------
@@ -195,11 +207,16 @@ def _road(round_s: float, duration_s: float, out: Path) -> Deployment:
 
 
 @contextmanager
-def _rounds(round_s: float, duration_s: float) -> Iterator[tuple[Machines, Callable[[], list[Event]]]]:
+def _rounds(kind: str, round_s: float, duration_s: float) -> Iterator[tuple[Machines, Callable[[], list[Event]]]]:
     """Machines with a trainer whose base station has begun its first round, and what is seen of it."""
     with machines() as there:
         out = there.folder / "run"
         write_app(there.folder / "app", _road(round_s, duration_s, out))
+        if kind == STOCK:
+            project = there.folder / "app" / "pyproject.toml"
+            project.write_text(
+                project.read_text().replace("mobfl.deploy.station.server_app:app", "latency:hasty_station")
+            )
         there.trainer(there.folder / "app")
         submit(there.folder / "app", there.environment)
         until(lambda: any(event["kind"] == "started" for event in read_events(out)), 300.0)
@@ -208,7 +225,7 @@ def _rounds(round_s: float, duration_s: float) -> Iterator[tuple[Machines, Calla
 
 def superlink_cpu(kind: str, nodes: int, round_s: float = 20.0, rounds: int = 3) -> float:
     """Seconds of processor time that the SuperLink takes in a minute of rounds in which all these nodes upload."""
-    with _rounds(round_s, 1000 * round_s) as (there, events):
+    with _rounds(kind, round_s, 1000 * round_s) as (there, events):
         for number in range(nodes):
             there.vehicle(kind, f"v{number}")
         begun = len([event for event in events() if event["kind"] == "ended"])
@@ -234,7 +251,7 @@ def least_round_s(kind: str, candidates_s: list[float], stay_s: float = 20.0, vi
 
 
 def _all_take_part(kind: str, round_s: float, stay_s: float, visits: int) -> bool:
-    with _rounds(round_s, 10_000.0) as (there, events):
+    with _rounds(kind, round_s, 10_000.0) as (there, events):
         for number in range(visits):
             vehicle = there.vehicle(kind, f"v{number}")  # whose stay begins when the SuperLink has it
             time.sleep(stay_s)
@@ -253,7 +270,7 @@ def tell(count: int, nodes: list[int], candidates_s: list[float]) -> None:
     """All of it, as rows for the guide."""
     took_s = round_trips(count) if count else {}
     cpu_s = {(kind, n): superlink_cpu(kind, n) for n in nodes for kind in (STOCK, OURS)}
-    alone_s = superlink_cpu(OURS, 0) if nodes else float("nan")
+    alone_s = {kind: superlink_cpu(kind, 0) for kind in (STOCK, OURS)} if nodes else {}
     least_s = {kind: least_round_s(kind, candidates_s) for kind in (STOCK, OURS)} if candidates_s else {}
     print(f"| | `{STOCK}` | `{OURS}` |\n|---|---|---|")
     if took_s:
@@ -268,4 +285,5 @@ def tell(count: int, nodes: list[int], candidates_s: list[float]) -> None:
         told = [f"{cpu_s[kind, n] / n:.2f} s" for kind in (STOCK, OURS)]
         print(f"| {row} | {told[0]} | {told[1]} |")
     if nodes:
-        print(f"\nSuperLink's processor time per minute without any node: {alone_s:.2f} s")
+        told = [f"{alone_s[kind]:.2f} s" for kind in (STOCK, OURS)]
+        print(f"| its processor time per minute without any node | {told[0]} | {told[1]} |")
