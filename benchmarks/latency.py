@@ -1,8 +1,8 @@
 """How long messages take, with Flower's own node as it is (`flower-supernode`) and with `mobfl vehicle`.
 
 Started by `python benchmarks/deploy.py --messages 100`; all is real, on this machine and without encryption. Also two
-Flower apps that SuperLink starts: `latency:app` measures messages, `latency:hasty_station` is the base station as it was
-with Flower's own nodes, which looked for nodes as often as for answers.
+Flower apps that SuperLink starts: `latency:app` measures messages, `latency:hasty_station` is the base station as it
+was with Flower's own nodes, which looked for nodes as often as for answers.
 """
 
 import json
@@ -122,11 +122,10 @@ class Machines:
         link, trainer = f"127.0.0.1:{self.port}", self.folder / "trainer"
         if kind == STOCK:
             config = ("--node-config", f'vehicle="{name}" trainer="{trainer}"', "--port", str(processes.free_port()))
-            words = (flower_command("flower-supernode"), "--insecure", "--superlink", link, *config)
+            words = [flower_command("flower-supernode"), *config]
         else:
-            words = (sys.executable, "-m", "mobfl", "vehicle", "--insecure", "--superlink", link, "--name", name)
-            words += ("--trainer", str(trainer))
-        started, log = self.start(name, *words), self.folder / f"{name}.log"
+            words = [sys.executable, "-m", "mobfl", "vehicle", "--name", name, "--trainer", str(trainer)]
+        started, log = self.start(name, *words, "--insecure", "--superlink", link), self.folder / f"{name}.log"
         until(lambda: re.search(_JOINED, log.read_text(errors="replace")))
         return started
 

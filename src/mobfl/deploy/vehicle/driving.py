@@ -2,10 +2,9 @@
 
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-
-import httpx
+from typing import Any
 
 from mobfl.deploy.messages import ORDER
 from mobfl.deploy.vehicle import flower
@@ -26,6 +25,7 @@ class Leaving(BaseException):
 def drive(vehicle: Vehicle, say: Say) -> None:
     """Takes part until a signal says to leave; raises `InputError` if the base station will not have it."""
     with leaving_by_signal():
+        say = _not_twice(say)
         link = Link(vehicle, say)
         try:
             _take_part(vehicle, link, say)
@@ -59,31 +59,45 @@ def _take_part(vehicle: Vehicle, link: Link, say: Say) -> None:
         except UnknownNodeError:
             say(f"the SuperLink {vehicle.superlink} has forgotten {vehicle.name}: joining again")
             node, attention = link.join(), Attention(time.time())
-        except (httpx.HTTPError, flower.ObjectPullError, flower.ObjectPushError) as error:
-            say(f"an order or its answer is lost: {_reason(error)}")  # such as one whose run is over
+        except Exception as error:  # such as an order whose run is over, or one that nobody can read
+            say(f"an order or its answer is lost: {_reason(error)}")
         time.sleep(attention.wait_s(time.time()))
 
 
 def _answer(vehicle: Vehicle, node: int, link: Link, order: flower.Message, say: Say) -> None:
     """With the upload, or with what went wrong: an order that cannot be carried out costs no other one."""
-    config = {"vehicle": vehicle.name, "trainer": vehicle.trainer, "key": vehicle.draws}
-    context = flower.Context(order.metadata.run_id, node, config, flower.RecordDict(), {})
+    told = {"vehicle": vehicle.name, "trainer": vehicle.trainer, "key": vehicle.draws}
+    context = flower.Context(order.metadata.run_id, node, {**told}, flower.RecordDict(), {})
     began = time.monotonic()
     try:
         answer = app(order, context)
     except Exception as error:
         say(f"an order could not be carried out: {_reason(error)}")
-        told = flower.Error(flower.ErrorCode.CLIENT_APP_RAISED_EXCEPTION, _reason(error))
-        answer = flower.Message(told, reply_to=order)
+        wrong = flower.Error(flower.ErrorCode.CLIENT_APP_RAISED_EXCEPTION, _reason(error))
+        answer = flower.Message(wrong, reply_to=order)
     link.send(answer, time.monotonic() - began)
 
 
 def _next_due_unix_s(order: flower.Message) -> float:
     """The next round begins when this one is over; what only measured how long messages take has no round."""
-    told = order.content.config_records.get(ORDER) or {}
+    told: Mapping[str, Any] = order.content.config_records.get(ORDER) or {}
     deadline, now = told.get("deadline_unix_s"), time.time()
-    in_a_round = isinstance(deadline, float) and told.get("local_steps") and deadline - now < _LONGEST_ROUND_S
-    return deadline if in_a_round else now  # type: ignore[return-value]
+    if not isinstance(deadline, float) or not told.get("local_steps") or deadline - now > _LONGEST_ROUND_S:
+        return now
+    return deadline
+
+
+def _not_twice(say: Say) -> Say:
+    """Says nothing that was said just before."""
+    latest = ""
+
+    def say_news(line: str) -> None:
+        nonlocal latest
+        if line != latest:
+            say(line)
+        latest = line
+
+    return say_news
 
 
 def _reason(error: Exception) -> str:

@@ -36,8 +36,6 @@ try:
         make_push_object_fn_protobuf,
     )
     from flwr.supercore.inflatable.inflatable_utils import (
-        ObjectPullError,
-        ObjectPushError,
         pull_and_inflate_object_from_tree,
         push_objects,
     )
@@ -51,7 +49,7 @@ except ImportError as missing:
 __all__ = [
     "HEARTBEAT_MIN_INTERVAL", "HEARTBEAT_PATIENCE", "ActivateNodeRequest", "ApiErrorCode", "Context",
     "DeactivateNodeRequest", "Error", "ErrorCode", "FleetHttpClient", "FlowerError", "Message", "Node",
-    "NodeAuthHttpInterceptor", "ObjectPullError", "ObjectPushError", "PullMessagesRequest", "PushMessagesRequest",
+    "NodeAuthHttpInterceptor", "PullMessagesRequest", "PushMessagesRequest",
     "RecordDict", "RegisterNodeFleetRequest", "RuntimeVersionHttpInterceptor", "SendNodeHeartbeatRequest",
     "UnregisterNodeFleetRequest", "generate_key_pairs", "get_all_nested_objects", "get_object_tree",
     "make_confirm_message_received_fn_protobuf", "make_pull_object_fn_protobuf", "make_push_object_fn_protobuf",

@@ -43,7 +43,7 @@ class Link:
         self._speakers = (flower.RuntimeVersionHttpInterceptor("SuperNode"), flower.NodeAuthHttpInterceptor(*keys))
         self._tls = vehicle.tls()
         self._asking, self._carrying = self._client(_ASKING_S), self._client(_CARRYING_S)
-        self._node: flower.Node | None = None
+        self._node = flower.Node()  # whose number is 0 until it has joined
         self._joined_once = self._lost = False
         self._over = threading.Event()
 
@@ -99,8 +99,7 @@ class Link:
     def leave(self) -> None:
         """Says good-bye if anybody listens; does not wait for long."""
         self._over.set()
-        if self._node is not None:
-            node = self._node.node_id
+        if node := self._node.node_id:
             with suppress(httpx.HTTPError), self._client(_LEAVING_S) as client:
                 client.DeactivateNode(flower.DeactivateNodeRequest(node_id=node))
                 if self._registers:
@@ -121,7 +120,7 @@ class Link:
     # ---- orders and answers ------------------------------------------------------------------------
 
     def next_order(self) -> flower.Message | None:
-        """None if there is none now; raises `ObjectPullError` if it never came in full."""
+        """None if there is none now; raises if it never came in full."""
         pulled = self._reach(self._asking.PullMessages, flower.PullMessagesRequest(node=self._node))
         if not pulled.messages_list:
             return None
