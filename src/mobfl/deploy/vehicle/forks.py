@@ -18,7 +18,7 @@ from mobfl.deploy.vehicle.settings import Vehicle
 from mobfl.errors import InputError
 
 LEFT, REFUSED, CRASHED = 0, 2, 1  # how a vehicle's process ends
-_PATIENCE_S = 5.0
+_PATIENCE_S = 8.0  # two calls that nobody answers, and more
 
 
 def let_out(vehicle: Vehicle, log: Path | None = None) -> int:

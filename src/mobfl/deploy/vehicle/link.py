@@ -19,7 +19,7 @@ from mobfl.errors import InputError
 Say = Callable[[str], None]
 
 # A link on which nothing moves for so long is cut. Uploads may have filled buffers that drain slowly.
-_ASKING_S, _CARRYING_S, _LEAVING_S = 5.0, 30.0, 2.0
+_ASKING_S, _CARRYING_S, _LEAVING_S = 5.0, 30.0, 3.0
 _BEAT_S = 4.0
 _INTERVAL_S = flower.HEARTBEAT_MIN_INTERVAL  # without a sign of life for twice as long, a node is taken for gone
 _REFUSED_FOR_S = flower.HEARTBEAT_PATIENCE * _INTERVAL_S + 10.0  # after which who died on the road may join again
