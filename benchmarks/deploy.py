@@ -1,11 +1,14 @@
 """What the base station of a deployment holds.
 
     python benchmarks/deploy.py --nodes 1000 --rounds 200          # the server alone, over a grid in this process
-    python benchmarks/deploy.py --supernodes 4,8,16 --round 20     # with real SuperNodes on this machine
+    python benchmarks/deploy.py --supernodes 4,8,16 --round 20     # with real vehicles on this machine
+    python benchmarks/deploy.py --messages 100 --cpu 4,16 --least-round 1,2,3,4,5,6,8,10    # half an hour
 
 The first: rounds of real Flower messages without transport, every node answering a little before the deadline or not at
-all; how late rounds ended, and how memory grew. The second: for each number of SuperNodes three rounds in which all of
-them upload; how many did, how late the rounds ended, and how long answers took.
+all; how late rounds ended, and how memory grew. The second: for each number of vehicles three rounds in which all of
+them upload; how many did, how late the rounds ended, and how long answers took. The third: Flower's own node against
+`mobfl vehicle`, alternating; round trips of messages without work, SuperLink's processor time by the number of nodes,
+and the least of some round lengths in which vehicles that stay for 20 s take part.
 """
 
 import argparse
@@ -16,6 +19,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import latency
 import numpy as np
 from flwr.app import ConfigRecord, Message, RecordDict
 
@@ -112,8 +116,17 @@ if __name__ == "__main__":
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--round", type=float, default=5.0, help="seconds")
     parser.add_argument("--supernodes", help="how many, one after the other: 4,8,16")
+    parser.add_argument("--messages", type=int, default=0, help="round trips of each kind of node")
+    parser.add_argument("--cpu", default="", help="numbers of nodes, one after the other: 4,16")
+    parser.add_argument("--least-round", default="", help="round lengths, in seconds, rising: 1,2,4")
     given = parser.parse_args()
-    if given.supernodes:
+    if given.messages or given.cpu or given.least_round:
+        latency.tell(
+            given.messages,
+            [int(count) for count in given.cpu.split(",") if count],
+            [float(round_s) for round_s in given.least_round.split(",") if round_s],
+        )
+    elif given.supernodes:
         with_supernodes([int(count) for count in given.supernodes.split(",")], given.round)
     else:
         server_alone(given.nodes, given.rounds, given.round)

@@ -1,6 +1,8 @@
 """Vehicles of a story: nodes in this process, as slow as simulation draws it, on a clock that only waiting moves."""
 
+import os
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from flwr.app import Message
@@ -11,6 +13,8 @@ from mobfl.deploy.local.in_process import InProcessGrid, InProcessNode
 from mobfl.deploy.messages import Answer, answer_message, read_order
 from mobfl.deploy.settings import Deployment
 from mobfl.deploy.vehicle.trainer import Trainer
+from mobfl.learning.task import Integers, SgdTerms
+from mobfl.learning.weights import Weights
 
 
 @dataclass
@@ -67,3 +71,21 @@ def story_grid(crossings: Crossings, trainer: Trainer, clock: StoryClock) -> InP
         for i, (key, enter_s, leave_s) in enumerate(columns, 1)
     ]
     return InProcessGrid(nodes, clock)
+
+
+class CrashingTask(CountingTask):
+    """Ends its process in the first training of ten steps, and never again while the mark is there."""
+
+    def __init__(self, mark: str) -> None:
+        super().__init__(by_batches=True)
+        self._mark = Path(mark)
+
+    def local_steps(self, model: Weights, batches: Integers, terms: SgdTerms) -> Weights:
+        if len(batches) == 10 and not self._mark.exists():
+            self._mark.touch()
+            os._exit(7)
+        return super().local_steps(model, batches, terms)
+
+
+def crashing_task(request: TaskRequest) -> CrashingTask:
+    return CrashingTask(**request.options)

@@ -90,7 +90,7 @@ class Loopback:
     def node_of(self, vehicle: str) -> str:
         """As its own log says; empty as long as it is not registered."""
         log = self.logs / f"vehicle-{vehicle}.log"
-        found = re.findall(r"SuperNode ID: (\d+)", log.read_text(errors="replace")) if log.exists() else []
+        found = re.findall(r"as node (\d+)", log.read_text(errors="replace")) if log.exists() else []
         return found[-1] if found else ""
 
     def see(self) -> list[Event]:

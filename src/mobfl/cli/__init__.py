@@ -22,6 +22,7 @@ from mobfl.cli.results import results
 from mobfl.cli.simulation import simulate, traffic
 from mobfl.cli.sweeps import report, reproduce, sweep
 from mobfl.cli.training import train
+from mobfl.cli.vehicle import vehicle
 from mobfl.errors import InfeasibleError, InputError, MobflError
 from mobfl.interrupts import INTERRUPTED, handled, interrupt, leave
 
@@ -40,6 +41,7 @@ for command in (
     simulate,
     train,
     deploy,
+    vehicle,
     trainer,
     sweep,
     results,

@@ -16,10 +16,10 @@ _PR_SET_PDEATHSIG = 1
 _PATIENCE_S = 5.0
 
 
-def die_with_parent() -> None:
-    """Called in a child: the kernel kills it when its parent is gone, however that went."""
+def die_with_parent(number: int = signal.SIGKILL) -> None:
+    """Called in a child: the kernel ends it by this signal when its parent is gone, however that went."""
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
 
 
 def start(

@@ -34,6 +34,7 @@ from mobfl.rounds.rules import Outcome, Rounds, VehicleRows
 from mobfl.runs.job import Job
 
 POLL_S = 0.05
+NODES_S = 0.2  # between two looks at who is there, which is as much work for the SuperLink, and less urgent
 # Late answers are taken in for so long after their round, to be counted; then their order is forgotten.
 GRACE_S = 10.0
 _ORDERS_AT_ONCE = 100
@@ -132,11 +133,13 @@ class RoundLoop:
 
     def run_round(self, work: RoundWork) -> RoundSeen:
         packed, attempts, refused = pack_model(work.model), dict[int, Attempt](), list[str]()
-        looked = False  # who is there at the first look begins with the round, however long looking takes
+        looked_s = -np.inf  # who is there at the first look begins with the round, however long looking takes
         while (now_s := self._clock.now_s()) < work.end_s:
             self._take_answers(work, now_s, refused)
-            self._see_nodes(work, now_s, now_s if looked else work.start_s, packed, attempts)
-            looked = True
+            if (now_s - looked_s) * self._clock.scale >= NODES_S:
+                begin_s = now_s if np.isfinite(looked_s) else work.start_s
+                self._see_nodes(work, now_s, begin_s, packed, attempts)
+                looked_s = now_s
             left_s = (work.end_s - self._clock.now_s()) * self._clock.scale
             self._clock.wait(min(POLL_S, left_s))
         if (now_s - work.end_s) * self._clock.scale <= POLL_S:  # what has arrived by now arrived in time

@@ -40,4 +40,4 @@ def limit_unfinished_uploads(most_s: float) -> None:
 
     Flower waits for the rest for two hours, and so would all that is fetched after it.
     """
-    http_grid.pull_objects = partial(pull_objects, max_time=most_s, backoff_cap=1.0)  # type: ignore[attr-defined]
+    http_grid.pull_objects = partial(pull_objects, max_time=most_s, initial_backoff=0.05, backoff_cap=1.0)  # type: ignore[attr-defined]
