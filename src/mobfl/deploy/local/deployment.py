@@ -111,7 +111,7 @@ def _started(deployment: Deployment, visits: list[Visit], workers: int, folder: 
     try:
         garage = start("garage", sys.executable, "-m", "mobfl.deploy.local.garage", stdin=subprocess.PIPE)
         address = ("--host", "127.0.0.1", "--port", str(port))
-        link = start("superlink", flower_command("flower-superlink"), "--insecure", *address)
+        link = start("superlink", sys.executable, "-m", "mobfl.deploy.superlink", "--insecure", *address)
         words = ("trainer", str(app), "--socket", str(trainer_socket), "--workers", str(workers))
         trainer = start("trainer", sys.executable, "-m", "mobfl", *words)
         fleet = Fleet(visits, superlink, trainer_socket, logs, garage)

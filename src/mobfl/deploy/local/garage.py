@@ -26,6 +26,7 @@ from flwr.supernode.cli.flower_supernode import flower_supernode
 from flwr.supernode.cli.flwr_clientapp import flwr_clientapp
 
 import mobfl.deploy.vehicle.client_app  # noqa: F401
+from mobfl.deploy.guard import guard
 from mobfl.deploy.local.processes import die_with_parent, signal_group
 
 _PATIENCE_S = 3.0
@@ -122,6 +123,7 @@ def _speak_into(log: Path) -> None:
 
 
 def main() -> None:
+    guard()
     garage, waiting = Garage(), b""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
