@@ -21,7 +21,7 @@ from strangers import NOBODY, ask, ask_as
 
 ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 CLOSES_AT_ONCE = """
-import os, socket, sys
+import encodings.idna, os, socket, sys
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 for _ in range(200):
     link = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
@@ -42,11 +42,12 @@ def serving(*open_to_others: str) -> Iterator[tuple[int, list[str]]]:
 
     port = free_port()
     protocol = partial(_GuardedProtocol, frozenset(open_to_others))
-    settings = uvicorn.Config(app, port=port, http=protocol, lifespan="off", log_level="error")
+    settings = uvicorn.Config(app, port=port, http=protocol, lifespan="off", ws="none", log_level="error")
     server = uvicorn.Server(settings)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     while not server.started:
+        assert thread.is_alive()
         time.sleep(0.01)
     try:
         yield port, asked
@@ -101,7 +102,7 @@ def test_a_connection_that_was_closed_is_nobodys() -> None:
 def test_the_guard_is_what_uvicorn_takes_from_then_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(HTTP_PROTOCOLS, "auto", HTTP_PROTOCOLS["auto"])
     guard()
-    settings = uvicorn.Config(lambda *_: None, lifespan="off")
+    settings = uvicorn.Config(lambda *_: None, lifespan="off", ws="none")
     settings.load()
     assert settings.http_protocol_class.func is _GuardedProtocol  # type: ignore[attr-defined]
 
