@@ -16,6 +16,7 @@ from mobfl.cli.parts import parts
 from mobfl.cli.planning import plan, scenarios
 from mobfl.cli.results import results
 from mobfl.cli.simulation import simulate, traffic
+from mobfl.cli.station import station
 from mobfl.cli.sweeps import report, reproduce, sweep
 from mobfl.cli.training import train
 from mobfl.errors import InfeasibleError, InputError, MobflError
@@ -34,6 +35,7 @@ for command in (
     train,
     deploy,
     trainer,
+    station,
     sweep,
     results,
     report,

@@ -34,7 +34,7 @@ _LOOPBACK = "127.0.0.1"
 
 def guard(open_to_others: Iterable[str] = ()) -> None:
     """From now on servers of this process answer only our own user, and others at these paths alone."""
-    HTTP_PROTOCOLS["auto"] = partial(_GuardedProtocol, frozenset(open_to_others))
+    HTTP_PROTOCOLS["auto"] = partial(_GuardedProtocol, frozenset(open_to_others))  # type: ignore[assignment]
 
 
 def tells_users_apart() -> bool:

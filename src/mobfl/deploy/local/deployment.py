@@ -43,7 +43,7 @@ class _Started:
     def check(self) -> None:
         for name in ("superlink", "trainer", "garage"):
             if getattr(self, name).poll() is not None:
-                raise DeploymentError(_last_words(name, self.logs / f"{name}.log"))
+                raise DeploymentError(last_words(name, self.logs / f"{name}.log"))
 
 
 def deploy_locally(
@@ -160,7 +160,7 @@ def listens(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def _last_words(name: str, log: Path) -> str:
+def last_words(name: str, log: Path) -> str:
     lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
     return f"the {name} has ended by itself: {lines[-1] if lines else 'without a word'} (see {log})"
 
