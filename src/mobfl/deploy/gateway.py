@@ -21,7 +21,7 @@ from mobfl.deploy.local import processes
 from mobfl.deploy.local.deployment import flower_environment, last_words, listens
 from mobfl.deploy.proxy import write_proxy
 from mobfl.errors import InputError, MobflError
-from mobfl.runs.folder import locked
+from mobfl.runs.folder import is_locked, locked
 
 _PATIENCE_S = 120.0
 _LOOK_S = 0.1
@@ -38,6 +38,8 @@ def keep_open(home: Path, names: Sequence[str], listen: tuple[str, int], say: Ca
     nginx = _find_nginx()
     home = home.absolute()
     _make(home)
+    if is_locked(home):
+        raise InputError(f"station {home} must not be open, got one that another process keeps open")
     with locked(home), _ends_on_signals():
         if ensure_certificates(home, names):
             say(f"made certificates for {', '.join(names) or 'this machine'}: vehicles need {home / CA}")
