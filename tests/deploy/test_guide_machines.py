@@ -151,6 +151,12 @@ def drive(road: Road, way: str) -> None:
     road.vehicles[1].narrow("1mbit")
     for vehicle in road.vehicles:
         vehicle.start(named(commands, vehicle))
+    if way == "mobfl vehicle":
+        first = road.vehicles[0]
+        road.until("it has joined", lambda: "has joined" in first.text())
+        status, said = first.run(named(commands, first))  # its key is at work already
+        assert (status, "has joined" in said) == (2, False), said
+        assert all(process.poll() is None for process in first.running)
 
 
 def go(road: Road) -> None:
@@ -158,8 +164,10 @@ def go(road: Road) -> None:
     status, said = road.station.run(commands)
     assert status == 0, said
     road.until("the first round begins", lambda: any(event["kind"] == "started" for event in road.events()))
-    status, said = road.station.run(commands)  # a second server finds the folder in use and ends
+    status, said = road.station.run(commands)  # a second server finds the folder in use, says so and ends
     assert status == 0, said
+    log = road.station.srv / "station" / "logs" / "superlink.log"
+    road.until("the second server has ended", lambda: "out /srv/run must" in log.read_text(errors="replace"))
 
 
 def cut_a_link(road: Road) -> None:
