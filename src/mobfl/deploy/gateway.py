@@ -27,6 +27,8 @@ _PATIENCE_S = 120.0
 _LOOK_S = 0.1
 _ELSEWHERE = "/usr/local/sbin:/usr/sbin"  # not on every user's PATH
 _MARK = "MOBFL_STATION"
+_LOOPBACK = "127.0.0.1"
+_REACHED = {"0.0.0.0": _LOOPBACK, "::": "::1"}  # who listens everywhere is asked here
 
 
 class GatewayError(MobflError):
@@ -65,7 +67,7 @@ def _make(home: Path) -> None:
 
 def write_flower_home(home: Path, port: int) -> None:
     """Where `flwr` finds the SuperLink, if FLWR_HOME is this folder."""
-    link = {"address": f"127.0.0.1:{port}", "root-certificates": str(home / CA)}
+    link = {"address": f"{_LOOPBACK}:{port}", "root-certificates": str(home / CA)}
     text = tomli_w.dumps({"superlink": {"default": CONNECTION, CONNECTION: link}})
     (home / "flower" / "config.toml").write_text(text, encoding="utf-8")
 
@@ -75,9 +77,12 @@ def _run(home: Path, nginx: str, listen: tuple[str, int], port: int, say: Callab
     environment = {**flower_environment(home / "flower"), _MARK: mark}
     running = dict[str, subprocess.Popen[bytes]]()
     try:
-        for name, command in (("superlink", _superlink(home, port)), ("proxy", _proxy(home, nginx, listen, port))):
+        for name, command, (host, at) in (
+            ("superlink", _superlink(home, port), (_LOOPBACK, port)),
+            ("proxy", _proxy(home, nginx, listen, port), (_REACHED.get(listen[0], listen[0]), listen[1])),
+        ):
             running[name] = processes.start(command, environment, home / "logs" / f"{name}.log")
-            _wait_for(running, home, port if name == "superlink" else listen[1])
+            _wait_for(running, home, host, at)
         say(f"station {home} is open at {_address(*listen)}; for flwr: export FLWR_HOME={home / 'flower'}")
         while True:
             _check(running, home)
@@ -90,7 +95,7 @@ def _run(home: Path, nginx: str, listen: tuple[str, int], port: int, say: Callab
 def _superlink(home: Path, port: int) -> list[str]:
     files = {"ca-certfile": CA, "certfile": SERVER, "keyfile": SERVER_KEY}
     certificates = [f"--ssl-{kind}={home / file}" for kind, file in files.items()]
-    words = ["--host", "127.0.0.1", "--port", str(port), "--database", str(home / "state" / "superlink.db")]
+    words = ["--host", _LOOPBACK, "--port", str(port), "--database", str(home / "state" / "superlink.db")]
     return [sys.executable, "-m", "mobfl.deploy.superlink", "--enable-supernode-auth", *words, *certificates]
 
 
@@ -120,9 +125,9 @@ def _check_free(host: str, port: int) -> None:
             raise InputError(f"listen must be free, got {_address(host, port)}: {reason}") from None
 
 
-def _wait_for(running: dict[str, subprocess.Popen[bytes]], home: Path, port: int) -> None:
+def _wait_for(running: dict[str, subprocess.Popen[bytes]], home: Path, host: str, port: int) -> None:
     until = time.monotonic() + _PATIENCE_S
-    while not listens(port):
+    while not listens(port, host):
         _check(running, home)
         if time.monotonic() > until:
             raise GatewayError(f"nothing listens at port {port} after {_PATIENCE_S:g} s: see {home / 'logs'}")

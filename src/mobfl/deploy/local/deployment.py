@@ -154,10 +154,12 @@ def _wait_for(started: _Started, ready: Callable[[], bool]) -> None:
         time.sleep(_LOOK_S)
 
 
-def listens(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.settimeout(0.2)
-        return probe.connect_ex(("127.0.0.1", port)) == 0
+def listens(port: int, host: str = "127.0.0.1") -> bool:
+    try:
+        socket.create_connection((host, port), timeout=0.2).close()
+    except OSError:
+        return False
+    return True
 
 
 def last_words(name: str, log: Path) -> str:
