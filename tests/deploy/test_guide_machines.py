@@ -166,8 +166,9 @@ def go(road: Road) -> None:
     road.until("the first round begins", lambda: any(event["kind"] == "started" for event in road.events()))
     status, said = road.station.run(commands)  # a second server finds the folder in use, says so and ends
     assert status == 0, said
-    log = road.station.srv / "station" / "logs" / "superlink.log"
-    road.until("the second server has ended", lambda: "out /srv/run must" in log.read_text(errors="replace"))
+    home = re.findall(r"^export .*$", commands, re.MULTILINE)[0]
+    why = "out /srv/run must be a new folder"
+    road.until("the second server has ended", lambda: why in road.station.run(f"{home}\nflwr list --format json")[1])
 
 
 def cut_a_link(road: Road) -> None:

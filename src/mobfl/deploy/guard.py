@@ -29,6 +29,7 @@ FLEET_PATHS = tuple(
     )
 )  # fmt: skip
 _TCP, _ESTABLISHED = Path("/proc/net/tcp"), "01"
+_LOOKS = 3  # the kernel may leave out a line if others change while it is read
 _LOOPBACK = "127.0.0.1"
 
 
@@ -77,11 +78,11 @@ def _user_of(end: tuple[str, int] | None, server: tuple[str, int | None] | None)
     """The user who holds the connection's other end, as long as he does: once closed it counts as root's."""
     if end is None or server is None or server[1] is None:
         return None
-    wanted = [_written(*end), _written(server[0], server[1]), _ESTABLISHED]
-    for line in _TCP.read_text().splitlines()[1:]:
-        columns = line.split()
-        if columns[1:4] == wanted:
-            return int(columns[7])
+    wanted = f" {_written(*end)} {_written(server[0], server[1])} {_ESTABLISHED} "
+    for _ in range(_LOOKS):
+        _, _, rest = _TCP.read_text().partition(wanted)
+        if rest:
+            return int(rest.split(maxsplit=4)[3])
     return None
 
 
