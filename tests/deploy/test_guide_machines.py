@@ -92,7 +92,7 @@ def test_three_machines_do_what_the_guide_says(way: str) -> None:
         road.until("both have uploaded", lambda: all(road.uploads(vehicle.name) for vehicle in vehicles))
         cut_a_link(road)
         assert [status for vehicle in vehicles for status in vehicle.end()] == [0, 0] or way != "mobfl vehicle"
-        assert station.end() == [0]
+        assert station.end() == [0], station.text()
         assert "is closed" in station.text()
 
 

@@ -18,7 +18,7 @@ import tomli_w
 from mobfl.deploy.certificates import CA, SERVER, SERVER_KEY, ensure_certificates
 from mobfl.deploy.flower_app import CONNECTION
 from mobfl.deploy.local import processes
-from mobfl.deploy.local.deployment import flower_environment, last_words, listens
+from mobfl.deploy.local.deployment import flower_environment, last_words, listens, undisturbed
 from mobfl.deploy.proxy import write_proxy
 from mobfl.errors import InputError, MobflError
 from mobfl.runs.folder import is_locked, locked
@@ -88,8 +88,9 @@ def _run(home: Path, nginx: str, listen: tuple[str, int], port: int, say: Callab
             _check(running, home)
             time.sleep(_LOOK_S)
     finally:
-        processes.end(list(running.values()))
-        processes.end_carrying(f"{_MARK}={mark}")  # SuperLink detaches what it starts
+        with undisturbed():
+            processes.end(list(running.values()))
+            processes.end_carrying(f"{_MARK}={mark}")  # SuperLink detaches what it starts
 
 
 def _superlink(home: Path, port: int) -> list[str]:

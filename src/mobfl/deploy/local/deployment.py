@@ -122,7 +122,7 @@ def _started(deployment: Deployment, visits: list[Visit], workers: int, folder: 
         submit(app, environment)
         yield started
     finally:
-        with _undisturbed():
+        with undisturbed():
             processes.end(running)
             processes.kill_carrying(f"FLWR_HOME={home}")  # SuperLink detaches what it starts
 
@@ -186,7 +186,7 @@ def _interrupted_by_sigterm() -> Iterator[None]:
 
 
 @contextmanager
-def _undisturbed() -> Iterator[None]:
+def undisturbed() -> Iterator[None]:
     """A second Ctrl-C does not leave processes behind."""
     before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
