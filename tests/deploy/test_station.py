@@ -1,9 +1,11 @@
 """`mobfl station` where no vehicle is needed: certificates, the proxy's limits, its input."""
 
+import os
 import shutil
 import socket
 import ssl
 import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -13,6 +15,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from machines import until
 from mobfl import InputError
 from mobfl.cli import cli
 from mobfl.deploy import certificates
@@ -21,7 +24,7 @@ from mobfl.deploy.gateway import GatewayError, _find_nginx
 from mobfl.deploy.local import processes
 from mobfl.deploy.local.deployment import listens
 from mobfl.deploy.proxy import write_proxy
-from strangers import ask
+from strangers import NOBODY, ask
 
 NGINX = shutil.which("nginx", path="/usr/sbin:/usr/bin:/usr/local/sbin")
 needs_nginx = pytest.mark.skipif(NGINX is None, reason="needs nginx")
@@ -99,6 +102,33 @@ def test_a_port_that_is_taken(open_folder: Path) -> None:
         listen = f"127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(InputError, match=f"listen must be free, got {listen}: address already in use"):
             CliRunner().invoke(cli, ["station", str(open_folder / "s"), "--listen", listen], catch_exceptions=False)
+
+
+@needs_nginx
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root can become another user")
+def test_an_ordinary_user_is_enough_and_root_is_another(open_folder: Path) -> None:
+    """The user may read files as root does, since this Python may lie where he could not find it otherwise."""
+    home, port, said = open_folder / "home", processes.free_port(), open_folder / "said"
+    home.mkdir()
+    os.chown(home, NOBODY, NOBODY)
+    become = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+    reads = ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
+    words = [sys.executable, "-m", "mobfl", "station", str(home / "s"), "--listen", f"127.0.0.1:{port}"]
+    station = processes.start([*become, *reads, *words], {**os.environ, "HOME": str(home)}, said)
+    try:
+        until("the station is open", lambda: "is open at" in said.read_text(), said.read_text)
+        assert "root" not in said.read_text()
+        ca = home / "s" / "ca.crt"
+        inner = int((home / "s" / "flower" / "config.toml").read_text().split("127.0.0.1:")[1].split('"')[0])
+        assert ask(port, "/v1/fleet/pull-messages", ca=ca, host="localhost")[0] == 401
+        assert ask(port, "/v1/fleet/pull-messages", headers={"Origin": "https://x"}, ca=ca, host="localhost")[0] == 403
+        assert ask(port, "/v1/control/list-nodes", ca=ca, host="localhost")[0] == 403
+        assert ask(inner, "/v1/control/list-nodes", ca=ca)[0] == 403
+    finally:
+        processes.end([station])
+    assert station.returncode == 0
+    assert not listens(port)
+    assert not listens(inner)
 
 
 @pytest.fixture
