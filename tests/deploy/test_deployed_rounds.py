@@ -178,3 +178,14 @@ def test_a_deployment_travels_as_text(tmp_path: Path) -> None:
     again = Deployment.from_json(settings.to_json())
     assert again.built_scenario == ROAD
     assert again.to_json() == settings.to_json()
+
+
+def test_a_second_server_leaves_the_events_of_the_first_alone(tmp_path: Path) -> None:
+    from mobfl.deploy.station.server_app import tell_broken
+    from mobfl.runs.folder import locked
+
+    with locked(tmp_path):
+        tell_broken(tmp_path, ValueError("a run is there"))
+        assert list(tmp_path.iterdir()) == []
+    tell_broken(tmp_path, ValueError("no data"))
+    assert [event["reason"] for event in read_events(tmp_path)] == ["ValueError: no data"]

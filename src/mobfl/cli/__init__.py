@@ -20,6 +20,7 @@ from mobfl.cli.parts import parts
 from mobfl.cli.planning import plan, scenarios
 from mobfl.cli.results import results
 from mobfl.cli.simulation import simulate, traffic
+from mobfl.cli.station import station
 from mobfl.cli.sweeps import report, reproduce, sweep
 from mobfl.cli.training import train
 from mobfl.cli.vehicle import vehicle
@@ -43,6 +44,7 @@ for command in (
     deploy,
     vehicle,
     trainer,
+    station,
     sweep,
     results,
     report,

@@ -28,6 +28,7 @@ from mobfl.cli.options import (
     seed_option,
     takes_scenario,
     trace_option,
+    warn_who_reaches,
     workers_option,
 )
 from mobfl.errors import InputError
@@ -156,6 +157,7 @@ def _check_rounds(asked: _Asked, scenario: Scenario, crossings: "Crossings | Non
 def _run_here(asked: _Asked, scenario: Scenario) -> None:
     from mobfl.deploy.local.deployment import deploy_locally
 
+    warn_who_reaches("mobfl deploy --local")
     crossings = read_trace(asked.trace, asked.section)
     _check_rounds(asked, scenario, crossings)
     deployment = _deployment(asked, scenario, impose=True, trace=_kept(asked.out, crossings))

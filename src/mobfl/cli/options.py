@@ -169,6 +169,16 @@ def need(purpose: str, extra: str, module: str) -> None:
         raise MissingExtraError(purpose, extra)
 
 
+def warn_who_reaches(command: str) -> None:
+    """Said before Flower's servers start: what their code may do, and whom this system cannot keep out."""
+    from mobfl.deploy.guard import tells_users_apart
+
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        click.echo(f"{command} runs as root, and so does all code that it starts: an ordinary user is enough", err=True)
+    if not tells_users_apart():
+        click.echo(f"{command} cannot keep other users of this machine out: this system has no /proc/net/tcp", err=True)
+
+
 def console() -> "Console":
     from rich.console import Console
 

@@ -43,7 +43,7 @@ class _Started:
     def check(self) -> None:
         for name in ("superlink", "trainer", "garage"):
             if getattr(self, name).poll() is not None:
-                raise DeploymentError(_last_words(name, self.logs / f"{name}.log"))
+                raise DeploymentError(last_words(name, self.logs / f"{name}.log"))
 
 
 def deploy_locally(
@@ -111,7 +111,7 @@ def _started(deployment: Deployment, visits: list[Visit], workers: int, folder: 
     try:
         garage = start("garage", sys.executable, "-m", "mobfl.deploy.local.garage", stdin=subprocess.PIPE)
         address = ("--host", "127.0.0.1", "--port", str(port))
-        link = start("superlink", flower_command("flower-superlink"), "--insecure", *address)
+        link = start("superlink", sys.executable, "-m", "mobfl.deploy.superlink", "--insecure", *address)
         words = ("trainer", str(app), "--socket", str(trainer_socket), "--workers", str(workers))
         trainer = start("trainer", sys.executable, "-m", "mobfl", *words)
         fleet = Fleet(visits, superlink, trainer_socket, logs, garage)
@@ -154,13 +154,15 @@ def _wait_for(started: _Started, ready: Callable[[], bool]) -> None:
         time.sleep(_LOOK_S)
 
 
-def listens(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.settimeout(0.2)
-        return probe.connect_ex(("127.0.0.1", port)) == 0
+def listens(port: int, host: str = "127.0.0.1") -> bool:
+    try:
+        socket.create_connection((host, port), timeout=0.2).close()
+    except OSError:
+        return False
+    return True
 
 
-def _last_words(name: str, log: Path) -> str:
+def last_words(name: str, log: Path) -> str:
     lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
     return f"the {name} has ended by itself: {lines[-1] if lines else 'without a word'} (see {log})"
 

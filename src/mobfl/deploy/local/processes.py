@@ -58,10 +58,19 @@ def carrying(mark: str) -> list[int]:
     return found
 
 
-def kill_carrying(mark: str) -> None:
+def kill_carrying(mark: str, number: int = signal.SIGKILL) -> None:
     for process in carrying(mark):
         with suppress(ProcessLookupError, PermissionError):
-            os.kill(process, signal.SIGKILL)
+            os.kill(process, number)
+
+
+def end_carrying(mark: str, patience_s: float = _PATIENCE_S) -> None:
+    """Asks them to end, and makes those that do not."""
+    kill_carrying(mark, signal.SIGTERM)
+    until = time.monotonic() + patience_s
+    while carrying(mark) and time.monotonic() < until:
+        time.sleep(0.1)
+    kill_carrying(mark)
 
 
 def signal_group(group: int, number: int) -> None:

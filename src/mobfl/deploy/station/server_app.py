@@ -14,6 +14,7 @@ from mobfl.deploy.settings import CONFIG_KEY, Deployment
 from mobfl.deploy.station.answers import FetchedAtOnce, FetchedBeside
 from mobfl.deploy.station.server import serve
 from mobfl.mobility.recorded import read_crossings
+from mobfl.runs.folder import is_locked
 
 # An upload that has begun must be complete after this long.
 UNFINISHED_S = 10.0
@@ -31,8 +32,14 @@ def main(grid: Grid, context: Context) -> None:
         crossings = None if deployment.trace is None else read_crossings(Path(deployment.trace))
         serve(deployment, grid, str(context.run_id), crossings, fetch=FetchedBeside(FetchedAtOnce(grid)))
     except Exception as error:  # whoever follows the events learns of it
-        EventLog(Path(deployment.out) / EVENTS).add("broke", -1, 0.0, reason=f"{type(error).__name__}: {error}")
+        tell_broken(Path(deployment.out), error)
         raise
+
+
+def tell_broken(out: Path, error: Exception) -> None:
+    """Not into the events of another server, which is at work in the folder while this one could not begin."""
+    if not (out.is_dir() and is_locked(out)):
+        EventLog(out / EVENTS).add("broke", -1, 0.0, reason=f"{type(error).__name__}: {error}")
 
 
 def limit_unfinished_uploads(most_s: float) -> None:
