@@ -72,15 +72,24 @@ class FleetNode:
     def answer(self, order: Message) -> None:
         self.upload(self.good_answer(order))
 
-    def upload(self, answer: Message, parts: Callable[[int], bool] = lambda _: True, pause_s: float = 0.0) -> None:
-        """Announces the answer and sends those of its parts; the first part is the innermost one."""
+    def upload(
+        self,
+        answer: Message,
+        parts: Callable[[int], bool] = lambda _: True,
+        pause_s: float = 0.0,
+        reply_to: str | None = None,
+    ) -> None:
+        """Announces the answer, as one to `reply_to` if told, and sends those of its parts; the first is innermost."""
         answer.metadata.__dict__["_message_id"] = answer.object_id
         objects, tree = get_all_nested_objects(answer), get_object_tree(answer)
+        objects = {part: content.deflate() for part, content in objects.items()}
+        if reply_to is not None:
+            answer.metadata.__dict__["_reply_to_message_id"] = reply_to
         wanted, session = self._send(answer, tree, 0.1)
         for number, (part, content) in enumerate(objects.items()):
             if part in wanted and parts(number):
                 self.stop.wait(pause_s)
-                self._push(answer.metadata.run_id, session, part, content.deflate())
+                self._push(answer.metadata.run_id, session, part, content)
 
 
 @contextmanager

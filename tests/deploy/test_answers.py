@@ -1,6 +1,9 @@
 """Each answer is fetched by itself: one that never completes, is cut or is huge costs nobody else theirs."""
 
 import json
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -84,6 +87,36 @@ def test_nobody_waits_for_an_upload_that_is_slow_cut_or_never_complete(tmp_path:
     assert {kind for kind, _ in kinds(run, stuck)} == {"began", "cut_off"}
     assert {kind for kind, _ in kinds(run, torn)} == {"began", "rejected"}
     assert [kind for kind, _ in kinds(run, late)].count("uploaded") == 2
+
+
+def in_anothers_name(victim: FleetNode) -> Callable[[FleetNode, Message], None]:
+    """Answers the other's order before it does, and its own with the other's written inside."""
+
+    def steal(node: FleetNode, order: Message) -> None:
+        while len(victim.orders) < len(node.orders):
+            time.sleep(0.05)
+        own, others = node.good_answer(order), victim.orders[-1]
+        node.upload(Message(own.content, reply_to=others))
+        answer = Message(node.good_answer(order, vehicle="victim").content, reply_to=order)
+        shown = answer.metadata.reply_to_message_id
+        answer.metadata.__dict__["_reply_to_message_id"] = others.metadata.message_id  # in what is inside
+        node.upload(answer, reply_to=shown)
+
+    return steal
+
+
+def test_an_answer_in_anothers_name_is_refused(tmp_path: Path) -> None:
+    """The SuperLink takes it: a thief who has somehow learnt the other's message lacks its nonce all the same."""
+    late = threading.Event()
+    victim = FleetNode("", "victim", lambda node, order: (late.wait(2), node.answer(order))[-1])
+    thief = FleetNode("", "thief", in_anothers_name(victim))
+    bystander = FleetNode("", "bystander")
+    total = uploads(tmp_path, 10.0, victim, thief, bystander, rounds=1)
+    of_victim, of_thief = kinds(tmp_path / "run", victim), kinds(tmp_path / "run", thief)
+    assert ("dropped", "without the order's nonce") in of_victim, (of_victim, of_thief)
+    assert ("uploaded", None) not in of_victim
+    assert of_thief == [("began", None), ("uploaded", None)]  # its own answer counts as its own, whatever is inside
+    assert total == [len(HONEST) + 2]
 
 
 @pytest.mark.slow

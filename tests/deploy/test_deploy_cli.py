@@ -3,8 +3,11 @@
 import io
 import socket
 import threading
+import time
 import tomllib
+from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -136,6 +139,36 @@ def test_a_trainer_answers_with_weights_samples_and_the_delay(trainer: str) -> N
     assert 20 <= told["samples"] <= 40
     assert told["delay_s"] > 2.0 + 3 * 0.2
     assert Path(trainer).stat().st_mode & 0o077 == 0  # nobody else may ask
+
+
+def test_orders_that_are_over_are_not_trained_any_more(tmp_path: Path) -> None:
+    """Six of them wait for their turn behind one that takes long: the next order does not wait for them."""
+    taught, trained, go = Trainer.of(deployment(SMALL, tmp_path, "10,6")), list[int](), threading.Event()
+
+    with TrainerServer(taught, tmp_path / "socket", workers=1) as server:
+        server.trainer = SimpleNamespace(  # type: ignore[assignment]
+            answer=lambda wish, _: (trained.append(wish["attempt"]), go.wait(20), ({}, b""))[-1]
+        )
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        asked = [{**WISH, "attempt": i, "deadline_unix_s": time.time() + (0.5 if i else 60)} for i in range(7)]
+        threads = [threading.Thread(target=_asks, args=(tmp_path / "socket", each)) for each in asked]
+        for thread in threads:
+            thread.start()
+            while not trained:
+                time.sleep(0.01)
+        for thread in threads[1:]:
+            thread.join()  # they were told, while the first is still in training
+        assert trained == [0]
+        go.set()
+        threads[0].join()
+        _asks(tmp_path / "socket", {**WISH, "attempt": 7, "deadline_unix_s": time.time() + 60})
+        assert trained == [0, 7]
+        server.shutdown()
+
+
+def _asks(path: Path, wish: dict[str, object]) -> None:
+    with suppress(TrainerError):
+        ask_trainer(str(path), wish, {"w": np.zeros(1, np.float32)}, 30.0)
 
 
 @pytest.mark.parametrize("model", [{}, {"v": np.zeros(1, np.float32)}, {"w": np.zeros(2, np.float32)}])

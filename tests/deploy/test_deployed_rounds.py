@@ -12,6 +12,7 @@ from deployed_road import StoryClock, deployment, story_grid
 from mobfl import Crossings, InputError, Job, Scenario, read_history, train
 from mobfl.deploy.events import read_events
 from mobfl.deploy.settings import Deployment
+from mobfl.deploy.station.measuring import RoundTrips
 from mobfl.deploy.station.server import serve
 from mobfl.deploy.station.settling import stretched
 from mobfl.deploy.vehicle.trainer import Trainer
@@ -47,7 +48,7 @@ def deployed(settings: Deployment, progress=lambda _: None) -> None:  # type: ig
         clock.start_s, clock.begins_unix_s, clock.scale, clock.passed_s = start_s, begins_unix_s, scale, 0.0
         return clock
 
-    serve(settings, grid, "7", crossings(), begin, lambda *_: 0.5, progress=progress)
+    serve(settings, grid, "7", crossings(), begin, lambda *_: RoundTrips(((0.5,),)), progress=progress)
 
 
 @pytest.mark.parametrize("plan", ["10,6", "24,11.8", "5,30", "adaptive:every_s=20,evidence=2"])

@@ -37,12 +37,14 @@ from mobfl.rounds.rules import Outcome, Rounds, VehicleRows
 from mobfl.runs.job import Job
 
 POLL_S = 0.05
-# Late answers are taken in for so long after their round, to be counted; then their order is forgotten.
-GRACE_S = 10.0
+# Late answers are taken in for so long after their round, to be counted; then their order is withdrawn. It is short, so
+# that a vehicle which comes back finds at most one order that is over.
+GRACE_S = 2.0
 _ORDERS_AT_ONCE = 100
 _LANDINGS = 20  # of the latest answers
+_LONGEST_LANDING_S = 10.0
 NODE_UNAVAILABLE = 5  # Flower's code
-_NONCE_BYTES = 16
+NONCE_BYTES = 16
 MOST_REASON = 300  # characters of what a node says went wrong
 
 
@@ -175,7 +177,7 @@ class RoundLoop:
         self, work: RoundWork, begin_s: float, packed: ArrayRecord, nodes: list[int], attempts: dict[int, Attempt]
     ) -> None:
         begun = [
-            Attempt(node, self._attempts.get(node, 0), begin_s, nonce=secrets.token_hex(_NONCE_BYTES)) for node in nodes
+            Attempt(node, self._attempts.get(node, 0), begin_s, nonce=secrets.token_hex(NONCE_BYTES)) for node in nodes
         ]
         ttl_s = (work.end_s - begin_s) * self._clock.scale + GRACE_S
         messages = [order_message(each.node, packed, self._order(work, each), ttl_s) for each in begun]
@@ -209,7 +211,7 @@ class RoundLoop:
 
     def _take(self, work: RoundWork, now_s: float, attempt: Attempt, message: Message, refused: list[str]) -> None:
         answer = read_answer(message)
-        if not answers(attempt, answer):
+        if not answers(attempt.nonce, answer):
             self._note("dropped", work.number, now_s, attempt, "without the order's nonce")
             return
         attempt.vehicle = answer.vehicle
@@ -234,7 +236,7 @@ class RoundLoop:
 
     def _learn_landing(self, answer: Answer, now_s: float) -> None:
         took_s = self._clock.unix_s(now_s) - answer.returned_unix_s
-        if 0.0 <= took_s <= GRACE_S:  # a stranger's clock may say anything
+        if 0.0 <= took_s <= _LONGEST_LANDING_S:  # a stranger's clock may say anything
             self._landings_s.append(took_s)
 
     def _take_late_ones(self, now_s: float, arrived: Arrived) -> None:
@@ -242,7 +244,7 @@ class RoundLoop:
             (_, number, attempt), message = self._overdue.pop(message_id), arrived[message_id]
             if isinstance(message, Exception) or not message.has_content() or not has_upload(message):
                 continue
-            if answers(attempt, answer := read_answer(message)):
+            if answers(attempt.nonce, answer := read_answer(message)):
                 self._note("late", number, now_s, replace(attempt, vehicle=answer.vehicle), behind_s=answer.behind_s)
         for message_id in [each for each, (until_s, _, _) in self._overdue.items() if until_s < now_s]:
             del self._overdue[message_id]
@@ -272,9 +274,9 @@ class RoundLoop:
         )
 
 
-def answers(attempt: Attempt, answer: Answer) -> bool:
-    """Whether it comes from whom the order went to: nobody else knows the nonce."""
-    return hmac.compare_digest(attempt.nonce.encode(), answer.nonce.encode(errors="replace"))
+def answers(nonce: str, answer: Answer) -> bool:
+    """Whether it comes from whom the order with this nonce went to, for nobody else knows it."""
+    return hmac.compare_digest(nonce.encode(), answer.nonce.encode(errors="replace"))
 
 
 def as_rounds(work: RoundWork, attempts: Iterable[Attempt], transfer_s: float) -> Rounds:

@@ -12,7 +12,7 @@ from mobfl.deploy.events import EVENTS, EventLog, read_events
 from mobfl.deploy.settings import Deployment
 from mobfl.deploy.station.answers import Fetch
 from mobfl.deploy.station.base_station import BaseStation
-from mobfl.deploy.station.measuring import measured_round_trip_s
+from mobfl.deploy.station.measuring import RoundTrips, measured_round_trips
 from mobfl.deploy.station.round_loop import Agreement, RoundLoop
 from mobfl.deploy.station.settling import Settled, settle
 from mobfl.errors import InputError
@@ -24,7 +24,7 @@ from mobfl.runs.recording import Recording, begin, take_up
 
 # Of the road's time at the start, when that is on the wall, and the scale.
 MakeClock = Callable[[float, float, float], Clock]
-Measure = Callable[[Grid, str, Weights, EventLog], float]
+Measure = Callable[[Grid, str, Weights, EventLog, Fetch | None], RoundTrips]
 
 
 def serve(
@@ -33,7 +33,7 @@ def serve(
     run: str,
     crossings: Crossings | None = None,
     make_clock: MakeClock = WallClock,
-    measure: Measure = measured_round_trip_s,
+    measure: Measure = measured_round_trips,
     fetch: Fetch | None = None,
     progress: Callable[[Row], None] = lambda _: None,
 ) -> History:
@@ -44,7 +44,7 @@ def serve(
         raise InputError(f"out {out} must be a new folder, got a run, which can be resumed")
     with run_folder.locked(out):
         log, model = EventLog(out / EVENTS), task.initial_weights(deployment.seed)
-        settled = settle(deployment, task, crossings, partial(measure, grid, run, model, log))
+        settled = settle(deployment, task, crossings, partial(measure, grid, run, model, log, fetch))
         recording = (take_up if deployment.resume else begin)(settled.description, task, deployment.seed, out)
         if recording.status == "done":
             return recording.history
