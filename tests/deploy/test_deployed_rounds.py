@@ -11,6 +11,7 @@ from safetensors.numpy import load_file
 from deployed_road import StoryClock, deployment, story_grid
 from mobfl import Crossings, InputError, Job, Scenario, read_history, train
 from mobfl.deploy.events import read_events
+from mobfl.deploy.local.in_process import InProcessGrid, InProcessNode
 from mobfl.deploy.settings import Deployment
 from mobfl.deploy.station.measuring import RoundTrips
 from mobfl.deploy.station.server import serve
@@ -127,6 +128,24 @@ def test_a_server_that_is_cut_off_goes_on_with_the_next_round(tmp_path: Path, pl
     assert [event["round"] for event in read_events(tmp_path / "killed") if event["kind"] == "ended"] == list(
         range(len(whole))
     )
+
+
+def test_two_vehicles_that_never_answer_are_asked_for_fewer_steps(tmp_path: Path) -> None:
+    """Through the server itself: an attempt that brought nothing within its round says that it takes longer."""
+    road = ROAD.with_values({"training.duration_s": 300.0})
+    settings = deployment(road, tmp_path / "run", "adaptive", scale=1.0, impose=False)
+    clock = StoryClock()
+    never = [InProcessNode(i, -5.0, np.inf, lambda message, _: (message, np.inf)) for i in (1, 2)]
+
+    def begin(start_s: float, begins_unix_s: float, scale: float) -> StoryClock:
+        clock.start_s, clock.begins_unix_s, clock.scale, clock.passed_s = start_s, begins_unix_s, scale, 0.0
+        return clock
+
+    serve(settings, InProcessGrid(never, clock), "7", None, begin, lambda *_: RoundTrips(((0.5,),)))
+    columns = read_history(tmp_path / "run").columns
+    assert columns["uploads"].sum() == 0
+    assert len(columns["round"]) >= 10
+    assert columns["local_steps"][10:].max() < columns["local_steps"][0]
 
 
 def test_a_run_that_is_done_stays_as_it_is(tmp_path: Path) -> None:

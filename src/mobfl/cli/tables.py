@@ -240,6 +240,7 @@ def print_training(
     baselines: "Mapping[str, Mapping[str, float]]",
     goals: "Sequence[tuple[str, float]]",
     out: "Path",
+    notices: "Sequence[str] | None" = None,
 ) -> None:
     uploads = history.columns["uploads"]
     rejected = int(history.columns["rejected"].sum())
@@ -258,7 +259,7 @@ def print_training(
     for name, value in goals:
         reached = history.time_to(name, value)
         console.print(f"{name} {value:g}: " + ("not reached" if reached is None else f"after {reached:.1f} s"))
-    for sentence in verdict(history):
+    for sentence in verdict(history) if notices is None else notices:
         console.print(f"[bold]Note[/bold]: {escape(sentence)}", soft_wrap=True)
     console.print(f"The run is in {escape(str(out))}.", soft_wrap=True)
 

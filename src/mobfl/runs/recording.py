@@ -34,6 +34,8 @@ class Recording:
     wall_s: float = 0.0  # until the process that runs now began
     began: float = field(default_factory=time.monotonic)
     saved: float = field(default_factory=time.monotonic)
+    remarks: dict[str, Any] = field(default_factory=dict)  # what else belongs to the results,
+    notices: list[str] = field(default_factory=list)  # and what else a person should read
 
     @property
     def history(self) -> History:
@@ -71,11 +73,15 @@ class Recording:
         folder.write_rows(self.folder, self.history)
         write_checkpoint(self.folder / BEST, self.best)
         write_checkpoint(self.folder / LAST, self.last)
-        progress = {"status": status, "reason": reason, "results": _results(self.history, self.last)}
+        progress = {"status": status, "reason": reason, "results": self._results()}
         folder.write_run(self.folder, self.description | progress)
         wall_s = self.wall_s + time.monotonic() - self.began
         folder.write_timing(self.folder, {"wall_s": wall_s, "workers": workers})
         self.saved = time.monotonic()
+
+    def _results(self) -> dict[str, Any]:
+        results = _results(self.history, self.last) | self.remarks
+        return results | {"notices": [*results["notices"], *self.notices]}
 
 
 def _results(history: History, last: Checkpoint) -> dict[str, Any]:

@@ -105,6 +105,7 @@ class RoundSeen:
     attempts: tuple[Attempt, ...]
     refused: tuple[str, ...]
     overshoot_s: float  # wall-clock time by which it ended late
+    behind_s: tuple[float, ...] = ()  # by which answers, late ones included, missed the delay that was imposed on them
 
     @property
     def uploads(self) -> list[Upload]:
@@ -132,6 +133,7 @@ class RoundLoop:
         self._overdue = dict[str, tuple[float, int, Attempt]]()  # until when to look, the round
         self._landings_s = deque[float](maxlen=_LANDINGS)
         self._most_bytes = 0  # of an answer
+        self._behind_s = list[float]()  # in this round
 
     @property
     def landing_s(self) -> float:
@@ -152,7 +154,8 @@ class RoundLoop:
             self._take_answers(work, work.end_s, refused)
         self._close(work)
         overshoot_s = (self._clock.now_s() - work.end_s) * self._clock.scale
-        return RoundSeen(tuple(attempts.values()), tuple(refused), overshoot_s)
+        behind_s, self._behind_s = tuple(self._behind_s), []
+        return RoundSeen(tuple(attempts.values()), tuple(refused), overshoot_s, behind_s)
 
     # ---- who is there ------------------------------------------------------------------------------
 
@@ -269,6 +272,7 @@ class RoundLoop:
         more: dict[str, Any] = {"reason": reason} if reason else {}
         if behind_s:
             more["behind_s"] = behind_s
+            self._behind_s.append(behind_s)
         self._log.add(
             kind, number, at_s, node=str(attempt.node), vehicle=attempt.vehicle, attempt=attempt.number, **more
         )

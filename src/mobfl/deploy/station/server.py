@@ -12,6 +12,7 @@ from mobfl.deploy.events import EVENTS, EventLog, read_events
 from mobfl.deploy.settings import Deployment
 from mobfl.deploy.station.answers import Fetch
 from mobfl.deploy.station.base_station import BaseStation
+from mobfl.deploy.station.keeping_up import KeepingUp
 from mobfl.deploy.station.measuring import RoundTrips, measured_round_trips
 from mobfl.deploy.station.round_loop import Agreement, RoundLoop
 from mobfl.deploy.station.settling import Settled, settle
@@ -49,10 +50,12 @@ def serve(
         if recording.status == "done":
             return recording.history
         station = BaseStation(settled, recording, log)
-        there = station.remember(read_events(out))
+        there = station.remember(events := read_events(out))
+        keeping_up = KeepingUp.of(deployment, settled.job, settled.scale)
+        keeping_up.remember(recording.rows, events)
         clock = _announced(deployment, settled, station, recording, log, make_clock)
         loop = RoundLoop(grid, clock, run, log, Agreement.of(settled.job), there, fetch)
-        _run_rounds(station, loop, recording, progress)
+        _run_rounds(station, loop, recording, keeping_up, progress)
         return recording.history
 
 
@@ -73,10 +76,20 @@ def _announced(
     return clock
 
 
-def _run_rounds(station: BaseStation, loop: RoundLoop, recording: Recording, progress: Callable[[Row], None]) -> None:
+def _run_rounds(
+    station: BaseStation,
+    loop: RoundLoop,
+    recording: Recording,
+    keeping_up: KeepingUp,
+    progress: Callable[[Row], None],
+) -> None:
     try:
         while (work := station.next_work()) is not None:
-            progress(station.finish(work, loop.run_round(work)))
+            seen = loop.run_round(work)
+            row = station.finish(work, seen)
+            keeping_up.add(row, seen.behind_s, seen.overshoot_s)
+            recording.remarks, recording.notices = {"keeping_up": keeping_up.describe()}, keeping_up.notices()
+            progress(row)
     except Exception as error:
         recording.save("failed", 1, str(error))
         raise

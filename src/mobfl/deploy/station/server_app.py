@@ -10,8 +10,8 @@ from mobfl.deploy.events import EVENTS, EventLog
 from mobfl.deploy.local.processes import die_with_parent
 from mobfl.deploy.settings import CONFIG_KEY, Deployment
 from mobfl.deploy.station.answers import FetchedEach
+from mobfl.deploy.station.mailbox import SuperLinkMailbox
 from mobfl.deploy.station.server import serve
-from mobfl.deploy.station.superlink import SuperLinkMailbox
 from mobfl.mobility.recorded import read_crossings
 
 app = ServerApp()

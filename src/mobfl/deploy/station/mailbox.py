@@ -71,10 +71,7 @@ class SuperLinkMailbox:
             response.close()
 
     def unpack(self, announced: Announced, contents: dict[str, bytes]) -> Message:
-        message = inflate_object_from_contents(announced.parts[-1], contents)
-        if not isinstance(message, Message) or not (message.has_error() or isinstance(message.content, RecordDict)):
-            raise TypeError("not a message")
-        return message
+        return unpacked(announced, contents)
 
     def discard(self, announced: Announced) -> None:
         self._grid._runtime_client.ConfirmMessageReceived(
@@ -82,3 +79,11 @@ class SuperLinkMailbox:
                 node=self._grid.node, run_id=self._run_id, message_object_id=announced.parts[-1]
             )
         )
+
+
+def unpacked(announced: Announced, contents: dict[str, bytes]) -> Message:
+    """What a node's bytes say; raises whatever Flower raises if they are damaged."""
+    message = inflate_object_from_contents(announced.parts[-1], contents)
+    if not isinstance(message, Message) or not (message.has_error() or isinstance(message.content, RecordDict)):
+        raise TypeError("not a message")
+    return message
