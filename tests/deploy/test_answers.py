@@ -1,19 +1,24 @@
 """Each answer is fetched by itself: one that never completes, is cut or is huge costs nobody else theirs."""
 
 import json
+import shutil
+import subprocess
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from flwr.app import Array, ArrayRecord, Message
+from flwr.supercore.primitives.asymmetric import generate_key_pairs
 
 from deployed_road import deployment
 from fleet_nodes import FleetNode, fleet
-from loopback import ForgetfulLoopback, loopback
+from loopback import ForgetfulLoopback, Loopback, loopback
 from mobfl import Scenario, read_history
 from mobfl.deploy.events import read_events
+from mobfl.deploy.local.deployment import flower_command, listens
 from mobfl.deploy.messages import MODEL
 
 ROAD = Scenario.from_dict(
@@ -51,16 +56,23 @@ def slow(node: FleetNode, order: Message) -> None:
     node.upload(node.good_answer(order), pause_s=0.3)
 
 
-def uploads(tmp_path: Path, round_s: float, *others: FleetNode, rounds: int = 3) -> list[int]:
+def uploads(
+    tmp_path: Path,
+    round_s: float,
+    *others: FleetNode,
+    rounds: int = 3,
+    kind: type[Loopback] = ForgetfulLoopback,
+) -> list[int]:
     """Of five honest vehicles and others, round by round."""
     road = ROAD.with_values({"training.duration_s": rounds * round_s})
     settings = deployment(road, tmp_path / "run", f"10,{round_s:g}", scale=1.0)
-    with loopback(settings, tmp_path, kind=ForgetfulLoopback) as machines:
-        address = f"127.0.0.1:{machines.port}"
-        nodes = [FleetNode(address, name) for name in HONEST]
-        for other in others:
-            other.address = address
-        with fleet(*nodes, *others):
+    with loopback(settings, tmp_path, kind=kind) as machines:
+        nodes = [*(FleetNode("", name) for name in HONEST), *others]
+        for node in nodes:
+            node.address = f"127.0.0.1:{machines.port}"
+            if isinstance(machines, AuthenticatingLoopback):
+                machines.admit(node)
+        with fleet(*nodes):
             machines.start_server(lead_s=0.0)
             machines.until(
                 "the run is done", lambda: (machines.out / "run.json").exists() and _status(machines.out) == "done"
@@ -105,13 +117,49 @@ def in_anothers_name(victim: FleetNode) -> Callable[[FleetNode, Message], None]:
     return steal
 
 
-def test_an_answer_in_anothers_name_is_refused(tmp_path: Path) -> None:
+class AuthenticatingLoopback(Loopback):
+    """With TLS and node authentication."""
+
+    def start_superlink(self) -> None:
+        key, certificate = (str(self._folder / name) for name in ("server.key", "server.crt"))
+        names = ["-subj", "/CN=station", "-addext", "subjectAltName=IP:127.0.0.1"]
+        kind = ["-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-384", "-nodes", "-days", "2"]
+        words = ["openssl", "req", *kind, *names, "-keyout", key, "-out", certificate]
+        subprocess.run(words, check=True, capture_output=True)
+        self.root = Path(certificate).read_bytes()
+        address = f'address = "127.0.0.1:{self.port}"\nroot-certificates = "{certificate}"\n'
+        config = self._folder / "flower" / "config.toml"
+        config.write_text(f'[superlink]\ndefault = "mobfl"\n[superlink.mobfl]\n{address}')
+        files = [f"--ssl-ca-certfile={certificate}", f"--ssl-certfile={certificate}", f"--ssl-keyfile={key}"]
+        command = [flower_command("flower-superlink"), "--host", "127.0.0.1", "--port", str(self.port)]
+        self.superlink = self._start("superlink", *command, *files, "--enable-supernode-auth")
+        self.until("the SuperLink listens", lambda: listens(self.port))
+
+    def admit(self, node: FleetNode) -> None:
+        node.root, node.keys = self.root, generate_key_pairs()
+        public = self._folder / f"{node.name}.pub"
+        public.write_bytes(node.keys[1].public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH))
+        command = [flower_command("flwr"), "supernode", "register", str(public), "mobfl"]
+        subprocess.run(command, env=self.environment, check=True, capture_output=True)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        ForgetfulLoopback,
+        pytest.param(
+            AuthenticatingLoopback,
+            marks=[pytest.mark.slow, pytest.mark.skipif(not shutil.which("openssl"), reason="needs openssl")],
+        ),
+    ],
+)
+def test_an_answer_in_anothers_name_is_refused(tmp_path: Path, kind: type[Loopback]) -> None:
     """The SuperLink takes it: a thief who has somehow learnt the other's message lacks its nonce all the same."""
     late = threading.Event()
     victim = FleetNode("", "victim", lambda node, order: (late.wait(2), node.answer(order))[-1])
     thief = FleetNode("", "thief", in_anothers_name(victim))
     bystander = FleetNode("", "bystander")
-    total = uploads(tmp_path, 10.0, victim, thief, bystander, rounds=1)
+    total = uploads(tmp_path, 10.0, victim, thief, bystander, rounds=1, kind=kind)
     of_victim, of_thief = kinds(tmp_path / "run", victim), kinds(tmp_path / "run", thief)
     assert ("dropped", "without the order's nonce") in of_victim, (of_victim, of_thief)
     assert ("uploaded", None) not in of_victim
