@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,21 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, RecordDic
 from deployed_road import StoryClock
 from mobfl.deploy.events import EventLog, read_events
 from mobfl.deploy.local.in_process import InProcessGrid, InProcessNode
-from mobfl.deploy.messages import ANSWER, MODEL, Answer, answer_message, pack_model, read_order
+from mobfl.deploy.messages import (
+    ANSWER,
+    MODEL,
+    Answer,
+    TrainingOrder,
+    answer_message,
+    has_upload,
+    order_message,
+    pack_model,
+    read_answer,
+    read_order,
+)
 from mobfl.deploy.station.answers import Announced, FetchedAtOnce, FetchedEach, TooLargeError, unreadable
 from mobfl.deploy.station.round_loop import Agreement, RoundLoop, RoundSeen, RoundWork, as_rounds
+from mobfl.deploy.vehicle.client_app import train
 from mobfl.learning.codecs.plain import Plain
 from mobfl.learning.rules import merge, rule_named
 from mobfl.rounds.rules import Outcome
@@ -93,6 +106,32 @@ def test_the_next_round_begins_afresh_and_late_answers_are_counted_not_averaged(
     assert story.round(1).uploads == []
     events = [(each["round"], each["kind"], each["attempt"]) for each in read_events(tmp_path)]
     assert events == [(0, "began", 0), (0, "cut_off", 0), (1, "began", 1), (0, "late", 0), (1, "cut_off", 1)]
+
+
+def test_a_vehicle_that_comes_back_finds_at_most_one_order_that_is_over(tmp_path: Path) -> None:
+    """It was asleep for six rounds of three seconds; the SuperLink hands orders out until they expire."""
+    lives = list[tuple[float, float]]()
+
+    def asleep(message: Message, _: float) -> tuple[Message, float]:
+        begin_s = read_order(message)[0].begin_unix_s
+        lives.append((begin_s, begin_s + message.metadata.ttl))
+        return good(message), math.inf
+
+    story = Story(tmp_path, InProcessNode(1, -1.0, math.inf, asleep))
+    for number in range(7):
+        story.loop.run_round(RoundWork(number, number * 3.0, 3.0, 5, 0.1, MODEL_SENT))
+    awake_s = lives[6][0] + 0.1
+    assert len(lives) == 7
+    assert sum(begin_s <= awake_s < expires_s for begin_s, expires_s in lives) == 2
+
+
+def test_an_order_that_is_over_is_given_up_without_a_step(tmp_path: Path) -> None:
+    """Not even its trainer is asked, which is not there."""
+    InProcessGrid([], StoryClock())  # which says who sends messages
+    order = TrainingOrder("7", 0, 0, 5, 0.1, time.time() - 9, time.time() - 1, nonce="n")
+    message = order_message(1, pack_model(MODEL_SENT), order, 10.0)
+    reply = train(message, SimpleNamespace(node_config={"trainer": str(tmp_path / "nobody")}, node_id=1))
+    assert (has_upload(reply), read_answer(reply).nonce) == (False, "n")
 
 
 def test_ten_vehicles_that_join_in_the_same_second_all_count(tmp_path: Path) -> None:
