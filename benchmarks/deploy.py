@@ -47,7 +47,7 @@ class Node:
 
     def __call__(self, message: Message, now_s: float) -> tuple[Message, float]:
         order, told = message.content[ORDER], {"run": "benchmark", "samples": 64}
-        answer = ConfigRecord({**told, "round": order["round"]})  # type: ignore[dict-item]
+        answer = ConfigRecord({**told, "round": order["round"], "nonce": order["nonce"]})  # type: ignore[dict-item]
         content = RecordDict({MODEL: message.content[MODEL], ANSWER: answer})
         return Message(content, reply_to=message), now_s + self._delay_s
 
@@ -70,6 +70,8 @@ def server_alone(nodes: int, rounds: int, round_s: float) -> None:
             overshoot_s.append(seen.overshoot_s)
             uploads.append(len(seen.uploads))
             memory.append(memory_mb())
+    if not sum(uploads):
+        raise SystemExit("no upload came: nothing was measured")
     print(f"{nodes} nodes, {rounds} rounds of {round_s:g} s: {np.mean(uploads):.0f} uploads per round")
     print(f"rounds ended late by: median {np.median(overshoot_s):.3f} s, most {max(overshoot_s):.3f} s")
     tenth = max(rounds // 10, 1)

@@ -34,6 +34,8 @@ class LateError(AssertionError):
 class Loopback:
     """What a test can do to the machines, and what it sees of them."""
 
+    remembers = True  # whether the SuperLink has a database
+
     def __init__(self, deployment: Deployment, folder: Path, say: Answers) -> None:
         self.deployment, self.out, self._folder = deployment, Path(deployment.out), folder
         self.logs = folder / "logs"
@@ -60,7 +62,8 @@ class Loopback:
     def start_superlink(self) -> None:
         """With a database, so that it knows its nodes again when it was killed."""
         command = [flower_command("flower-superlink"), "--insecure", "--host", "127.0.0.1", "--port", str(self.port)]
-        self.superlink = self._start("superlink", *command, "--database", str(self._folder / "superlink.db"))
+        database = ["--database", str(self._folder / "superlink.db")] if self.remembers else []
+        self.superlink = self._start("superlink", *command, *database)
         self.until("the SuperLink listens", lambda: listens(self.port))
 
     def start_server(self, **changed: Any) -> None:
@@ -117,6 +120,12 @@ class Loopback:
         self.trainer.server_close()
         processes.end(self._running)
         processes.kill_carrying(f"FLWR_HOME={self._folder}")
+
+
+class ForgetfulLoopback(Loopback):
+    """As `mobfl deploy --local` starts it."""
+
+    remembers = False
 
 
 class _Telling(TrainerServer):

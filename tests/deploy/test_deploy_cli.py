@@ -3,8 +3,11 @@
 import io
 import socket
 import threading
+import time
 import tomllib
+from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,18 +15,20 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from deployed_road import deployment
-from mobfl import Crossings, InfeasibleError, InputError, Scenario
+from mobfl import Crossings, InfeasibleError, InputError, Scenario, load_scenario
 from mobfl.cli import cli
-from mobfl.cli.deployment import deploy
+from mobfl.cli.deployment import _following, deploy
 from mobfl.cli.tables import deployment_table
 from mobfl.deploy.events import EventLog
 from mobfl.deploy.flower_app import write_app
 from mobfl.deploy.local.board import Board, EventTail
 from mobfl.deploy.local.fleet import Visit, visits_of
 from mobfl.deploy.settings import Deployment
+from mobfl.deploy.station.keeping_up import DueUploads, KeepingUp
 from mobfl.deploy.vehicle.trainer import Trainer, TrainerServer
 from mobfl.deploy.vehicle.trainer_link import UPLOAD, TrainerError, ask_trainer
 from mobfl.learning.codecs.plain import Plain
+from mobfl.rounds.rules import FixedPlan, simulate_rounds
 from mobfl.runs.job import training_site
 
 SMALL = Scenario.from_dict({"training": {"samples_per_vehicle": [20, 40], "batch_size": 8, "duration_s": 60.0}})
@@ -138,6 +143,36 @@ def test_a_trainer_answers_with_weights_samples_and_the_delay(trainer: str) -> N
     assert Path(trainer).stat().st_mode & 0o077 == 0  # nobody else may ask
 
 
+def test_orders_that_are_over_are_not_trained_any_more(tmp_path: Path) -> None:
+    """Six of them wait for their turn behind one that takes long: the next order does not wait for them."""
+    taught, trained, go = Trainer.of(deployment(SMALL, tmp_path, "10,6")), list[int](), threading.Event()
+
+    with TrainerServer(taught, tmp_path / "socket", workers=1) as server:
+        server.trainer = SimpleNamespace(  # type: ignore[assignment]
+            answer=lambda wish, _: (trained.append(wish["attempt"]), go.wait(20), ({}, b""))[-1]
+        )
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        asked = [{**WISH, "attempt": i, "deadline_unix_s": time.time() + (0.5 if i else 60)} for i in range(7)]
+        threads = [threading.Thread(target=_asks, args=(tmp_path / "socket", each)) for each in asked]
+        for thread in threads:
+            thread.start()
+            while not trained:
+                time.sleep(0.01)
+        for thread in threads[1:]:
+            thread.join()  # they were told, while the first is still in training
+        assert trained == [0]
+        go.set()
+        threads[0].join()
+        _asks(tmp_path / "socket", {**WISH, "attempt": 7, "deadline_unix_s": time.time() + 60})
+        assert trained == [0, 7]
+        server.shutdown()
+
+
+def _asks(path: Path, wish: dict[str, object]) -> None:
+    with suppress(TrainerError):
+        ask_trainer(str(path), wish, {"w": np.zeros(1, np.float32)}, 30.0)
+
+
 @pytest.mark.parametrize("model", [{}, {"v": np.zeros(1, np.float32)}, {"w": np.zeros(2, np.float32)}])
 def test_a_trainer_says_what_is_wrong_and_lives_on(trainer: str, model: dict[str, np.ndarray]) -> None:  # type: ignore[type-arg]
     with pytest.raises(TrainerError, match="the model must be the task's"):
@@ -190,3 +225,54 @@ def test_a_file_in_the_sockets_place_stays(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"socket .*notes.txt must be a new name or an old socket, got another file"):
         TrainerServer(Trainer.of(deployment(SMALL, tmp_path, "10,6")), precious, 1)
     assert precious.read_text() == "years of work"
+
+
+# ---- keeping up ------------------------------------------------------------------------------------------------------
+
+
+def test_uploads_that_were_due_and_did_not_come_are_counted_and_said() -> None:
+    """Who should have uploaded is what simulation says, on the same crossings with the same draws."""
+    road = load_scenario("paper").with_values({"training.duration_s": 300.0})
+    site = training_site(road, 3, None)
+    visits, _ = visits_of(site, most=1000)
+    due = DueUploads(visits, site.draws)
+    traffic = training_site(road, 3, None).traffic  # it can be walked through once
+    rounds = next(simulate_rounds(traffic, FixedPlan(10, 12.0), site.delays, 3, start_s=site.start_s))
+    spans = [(start_s, start_s + 12.0) for start_s in rounds.start_s[:25].tolist()]
+    uploads = rounds.uploads[:25].tolist()
+    assert [due.in_round(*span, 10) for span in spans] == uploads
+    assert sum(uploads) > 40
+
+    keeping = KeepingUp(DueUploads(visits, site.draws), site.start_s, 3.0)
+    for number, (start_s, end_s) in enumerate(spans):
+        row = {"start_s": start_s - site.start_s, "end_s": end_s - site.start_s, "local_steps": 10}
+        came = uploads[number] // 2
+        keeping.add({**row, "uploads": came}, [0.1, 2.5] if number == 1 else [], 0.9 if number == 2 else 0.01)
+    told = keeping.describe()
+    assert (told["uploads_due"], told["delays_missed"], told["rounds_late"]) == (sum(uploads), 1, 1)
+    assert told["behind_s"] == {"median": 2.5, "most": 2.5}
+    lost, late = keeping.notices()
+    assert lost.startswith(f"The machine did not keep up: {told['uploads']} of {told['uploads_due']} uploads that")
+    assert "(--scale, now 3)" in lost
+    assert late.startswith("1 of 25 rounds ended late, by up to 0.9 s")
+
+
+def test_where_all_comes_in_time_nothing_is_said() -> None:
+    keeping = KeepingUp(None, 0.0, 1.0)
+    keeping.add({"uploads": 0, "start_s": 0.0, "end_s": 1.0, "local_steps": 1}, [], 0.0)
+    assert (keeping.notices(), keeping.describe()["uploads_due"]) == ([], None)
+
+
+def test_stages_are_told_at_once_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    board = Board()
+    with _following() as follow:
+        follow(board)
+        board.stage = "waiting for the server"
+        follow(board)
+        follow(board)
+        board.add({"kind": "measured", "round": -1, "at_s": 0.0, "round_trip_s": 2.81})
+        follow(board)
+    out, err = capsys.readouterr()
+    assert (out, err.splitlines()) == (
+        "", ["Starting …", "Waiting for the server …", "A message takes 2.8 s; planning …"],
+    )  # fmt: skip

@@ -6,12 +6,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from flwr.app import Message
 from safetensors.numpy import load_file
 
 from deployed_road import StoryClock, deployment, story_grid
 from mobfl import Crossings, InputError, Job, Scenario, read_history, train
+from mobfl.app.runs import RunsFolder
 from mobfl.deploy.events import read_events
+from mobfl.deploy.local.in_process import InProcessGrid, InProcessNode
 from mobfl.deploy.settings import Deployment
+from mobfl.deploy.station.measuring import RoundTrips
 from mobfl.deploy.station.server import serve
 from mobfl.deploy.station.settling import stretched
 from mobfl.deploy.vehicle.trainer import Trainer
@@ -47,7 +51,7 @@ def deployed(settings: Deployment, progress=lambda _: None) -> None:  # type: ig
         clock.start_s, clock.begins_unix_s, clock.scale, clock.passed_s = start_s, begins_unix_s, scale, 0.0
         return clock
 
-    serve(settings, grid, "7", crossings(), begin, lambda *_: 0.5, progress=progress)
+    serve(settings, grid, "7", crossings(), begin, lambda *_: RoundTrips(((0.5,),)), progress=progress)
 
 
 @pytest.mark.parametrize("plan", ["10,6", "24,11.8", "5,30", "adaptive:every_s=20,evidence=2"])
@@ -126,6 +130,60 @@ def test_a_server_that_is_cut_off_goes_on_with_the_next_round(tmp_path: Path, pl
     assert [event["round"] for event in read_events(tmp_path / "killed") if event["kind"] == "ended"] == list(
         range(len(whole))
     )
+
+
+def test_two_vehicles_that_never_answer_are_asked_for_fewer_steps(tmp_path: Path) -> None:
+    """Through the server itself: an attempt that brought nothing within its round says that it takes longer."""
+    road = ROAD.with_values({"training.duration_s": 300.0})
+    settings = deployment(road, tmp_path / "run", "adaptive", scale=1.0, impose=False)
+    clock = StoryClock()
+    never = [InProcessNode(i, -5.0, np.inf, lambda message, _: (message, np.inf)) for i in (1, 2)]
+
+    def begin(start_s: float, begins_unix_s: float, scale: float) -> StoryClock:
+        clock.start_s, clock.begins_unix_s, clock.scale, clock.passed_s = start_s, begins_unix_s, scale, 0.0
+        return clock
+
+    serve(settings, InProcessGrid(never, clock), "7", None, begin, lambda *_: RoundTrips(((0.5,),)))
+    columns = read_history(tmp_path / "run").columns
+    assert columns["uploads"].sum() == 0
+    assert len(columns["round"]) >= 10
+    assert columns["local_steps"][10:].max() < columns["local_steps"][0]
+
+
+def test_what_did_not_keep_up_is_in_the_run_and_on_the_page(tmp_path: Path) -> None:
+    """Vehicles that are three seconds later than their delays; a run that is cut off counts on."""
+    clock, many = StoryClock(scale=SCALE), crossings()
+    settings = deployment(ROAD, tmp_path / "run", "10,6", scale=SCALE, vehicles=1000)
+    on_time = story_grid(many, Trainer.of(settings), clock)
+
+    def late(node: InProcessNode) -> InProcessNode:
+        return replace(node, handle=lambda message, now_s: _later(node.handle(message, now_s), 3.0))
+
+    grid = InProcessGrid([late(node) for node in on_time._nodes.values()], clock)
+
+    def begin(start_s: float, begins_unix_s: float, scale: float) -> StoryClock:
+        clock.start_s, clock.begins_unix_s, clock.scale, clock.passed_s = start_s, begins_unix_s, scale, 0.0
+        return clock
+
+    def stop(row: Row) -> None:
+        if row["round"] == 12:
+            raise Killed
+
+    with pytest.raises(Killed):
+        serve(settings, grid, "7", many, begin, progress=stop)
+    serve(replace(settings, resume=True), grid, "8", many, begin)
+    due = read_history(simulated("10,6", tmp_path / "simulated")).columns["uploads"]
+    results = json.loads((tmp_path / "run" / "run.json").read_text())["results"]
+    came = int(read_history(tmp_path / "run").columns["uploads"].sum())
+    assert (results["keeping_up"]["uploads_due"], results["keeping_up"]["uploads"]) == (int(due.sum()), came)
+    assert came < due.sum() / 2
+    (told,) = (each for each in results["notices"] if each.startswith("The machine did not keep up"))
+    assert f"{came} of {int(due.sum())} uploads that were due came in time" in told
+    assert told in RunsFolder(tmp_path).look()["run"].row["notices"]
+
+
+def _later(answered: tuple[Message, float], by_s: float) -> tuple[Message, float]:
+    return answered[0], answered[1] + by_s
 
 
 def test_a_run_that_is_done_stays_as_it_is(tmp_path: Path) -> None:

@@ -4,24 +4,35 @@ import json
 import math
 import pickle
 import threading
+import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, RecordDict
-from flwr.supercore.inflatable.inflatable_utils import ObjectPullError, ObjectUnavailableError
-from flwr.superlink.grid import http_grid
 
 from deployed_road import StoryClock
 from mobfl.deploy.events import EventLog, read_events
 from mobfl.deploy.local.in_process import InProcessGrid, InProcessNode
-from mobfl.deploy.messages import ANSWER, MODEL, Answer, answer_message, pack_model, read_order
-from mobfl.deploy.station.answers import Arrived, FetchedBeside
+from mobfl.deploy.messages import (
+    ANSWER,
+    MODEL,
+    Answer,
+    TrainingOrder,
+    answer_message,
+    has_upload,
+    order_message,
+    pack_model,
+    read_answer,
+    read_order,
+)
+from mobfl.deploy.station.answers import Announced, FetchedAtOnce, FetchedEach, TooLargeError, unreadable
 from mobfl.deploy.station.round_loop import NODES_S, Agreement, RoundLoop, RoundSeen, RoundWork, as_rounds
-from mobfl.deploy.station.server_app import limit_unfinished_uploads
+from mobfl.deploy.vehicle.client_app import train
 from mobfl.learning.codecs.plain import Plain
 from mobfl.learning.rules import merge, rule_named
 from mobfl.rounds.rules import Outcome
@@ -97,13 +108,47 @@ def test_the_next_round_begins_afresh_and_late_answers_are_counted_not_averaged(
     assert events == [(0, "began", 0), (0, "cut_off", 0), (1, "began", 1), (0, "late", 0), (1, "cut_off", 1)]
 
 
+def test_a_vehicle_that_comes_back_finds_at_most_one_order_that_is_over(tmp_path: Path) -> None:
+    """It was asleep for six rounds of three seconds; the SuperLink hands orders out until they expire."""
+    lives = list[tuple[float, float]]()
+
+    def asleep(message: Message, _: float) -> tuple[Message, float]:
+        begin_s = read_order(message)[0].begin_unix_s
+        lives.append((begin_s, begin_s + message.metadata.ttl))
+        return good(message), math.inf
+
+    story = Story(tmp_path, InProcessNode(1, -1.0, math.inf, asleep))
+    for number in range(7):
+        story.loop.run_round(RoundWork(number, number * 3.0, 3.0, 5, 0.1, MODEL_SENT))
+    awake_s = lives[6][0] + 0.1
+    assert len(lives) == 7
+    assert sum(begin_s <= awake_s < expires_s for begin_s, expires_s in lives) == 2
+
+
+def test_an_order_that_is_over_is_given_up_without_a_step(tmp_path: Path) -> None:
+    """Not even its trainer is asked, which is not there."""
+    InProcessGrid([], StoryClock())  # which says who sends messages
+    order = TrainingOrder("7", 0, 0, 5, 0.1, time.time() - 9, time.time() - 1, nonce="n")
+    message = order_message(1, pack_model(MODEL_SENT), order, 10.0)
+    reply = train(message, SimpleNamespace(node_config={"trainer": str(tmp_path / "nobody")}, node_id=1))
+    assert (has_upload(reply), read_answer(reply).nonce) == (False, "n")
+
+
 def test_ten_vehicles_that_join_in_the_same_second_all_count(tmp_path: Path) -> None:
     story = Story(tmp_path, *(vehicle(node, 3.0, enter_s=2.0 + node / 10) for node in range(1, 11)))
     assert len(story.round().uploads) == 10
 
 
+def replied(message: Message, content: RecordDict) -> Message:
+    """With the order's nonce, as every answer must."""
+    told = content.config_records.get(ANSWER)
+    if told is not None:
+        told["nonce"] = read_order(message)[0].nonce
+    return Message(content, reply_to=message)
+
+
 def wrong(content: Callable[[int], RecordDict]) -> Callable[[Message], Message]:
-    return lambda message: Message(content(read_order(message)[0].round), reply_to=message)
+    return lambda message: replied(message, content(read_order(message)[0].round))
 
 
 def said(number: int, **more: Any) -> ConfigRecord:
@@ -179,7 +224,7 @@ GARBAGE = said(0, vehicle=7, returned_unix_s="now", behind_s=[1, 2], colour="red
 
 def test_garbage_beside_a_good_model_is_ignored(tmp_path: Path) -> None:
     content = RecordDict({MODEL: pack_model(GOOD_ARRAYS), ANSWER: GARBAGE, "more": ConfigRecord({"x": 1})})
-    story = Story(tmp_path, vehicle(1, 4.0, answer=lambda message: Message(content, reply_to=message)))
+    story = Story(tmp_path, vehicle(1, 4.0, answer=lambda message: replied(message, content)))
     assert [upload.samples for upload in story.round().uploads] == [4]
     assert story.loop.landing_s == 0.0
 
@@ -187,7 +232,7 @@ def test_garbage_beside_a_good_model_is_ignored(tmp_path: Path) -> None:
 @pytest.mark.parametrize("told", [said(3), ConfigRecord({"run": "run 6", "round": 0, "samples": 4}), None])
 def test_an_answer_of_another_round_or_run_is_dropped(tmp_path: Path, told: ConfigRecord | None) -> None:
     content = RecordDict({MODEL: pack_model(GOOD_ARRAYS)} | ({ANSWER: told} if told else {}))
-    story = Story(tmp_path, vehicle(1, 4.0, answer=lambda message: Message(content, reply_to=message)))
+    story = Story(tmp_path, vehicle(1, 4.0, answer=lambda message: replied(message, content)))
     assert story.round().uploads == []
     assert ("1", "dropped") in story.kinds()
 
@@ -200,57 +245,142 @@ def test_an_app_that_breaks_is_an_event_and_no_more(tmp_path: Path) -> None:
     assert len(story.round(1).uploads) == 1
 
 
-class CrookedGrid(InProcessGrid):
-    """Flower unpacks answers while they are pulled; what comes from node 1 cannot be."""
+class Told:
+    """A mailbox in which answers lie in parts; a part may be missing, or come only after some looks."""
+
+    def __init__(self, **answers: dict[str, bytes | None]) -> None:
+        self.answers, self.asked, self.discarded = answers, list[list[str]](), list[str]()
+
+    def look(self, orders: list[str]) -> list[Announced]:
+        self.asked.append(orders)
+        if "poison" in orders:
+            raise ValueError("Invalid protobuf response payload")
+        return [Announced(order, tuple(self.answers[order])) for order in orders if order in self.answers]
+
+    def read(self, part: str, most_bytes: int) -> bytes | None:
+        content = next(parts[part] for parts in self.answers.values() if part in parts)
+        if content is not None and len(content) > most_bytes:
+            raise TooLargeError
+        return content
+
+    def unpack(self, announced: Announced, contents: dict[str, bytes]) -> Any:
+        if b"crooked" in contents.values():
+            raise ValueError("Unexpected set of `children`")
+        return b"".join(contents[part] for part in announced.parts)
+
+    def discard(self, announced: Announced) -> None:
+        self.discarded.append(announced.order)
+
+
+def fetched(fetch: FetchedEach, *orders: str, until: int, most_bytes: int = 100) -> dict[str, Any]:
+    """As the rounds ask, again and again, until so many have come."""
+    arrived: dict[str, Any] = {}
+    deadline = time.monotonic() + 20
+    while len(arrived) < until:
+        assert time.monotonic() < deadline, arrived
+        arrived |= fetch([each for each in orders if each not in arrived], most_bytes)
+        time.sleep(0.001)
+    return arrived
+
+
+def test_each_answer_comes_by_itself(tmp_path: Path) -> None:
+    """What is unreadable, too large or incomplete costs nobody else theirs, and a bad one is not kept."""
+    box = Told(
+        good={"a": b"1", "b": b"2"},
+        stuck={"c": b"1", "d": None},
+        large={"e": b"1" * 60, "f": b"2" * 60},
+        crooked={"g": b"crooked"},
+    )
+    fetch = FetchedEach(box, readers=1)  # one that never completes does not even hold a thread
+    arrived = fetched(fetch, "stuck", "good", "large", "crooked", "nobody", until=3)
+    assert arrived["good"] == b"12"
+    assert {order: unreadable(arrived[order]) for order in ("large", "crooked")} == {
+        "large": "too large",
+        "crooked": "unreadable: ValueError",
+    }
+    assert "stuck" not in box.discarded
+    box.answers["stuck"]["d"] = b"2"  # over a slow link it is there at last
+    assert fetched(fetch, "stuck", "nobody", until=1) == {"stuck": b"12"}
+    assert all("good" not in orders for orders in box.asked[1:])  # what was told is not asked for again
+
+
+def test_what_nobody_asks_for_any_more_is_given_up() -> None:
+    box = Told(stuck={"a": None})
+    fetch = FetchedEach(box)
+    while not fetch._fetching:
+        fetch(["stuck"], 100)
+    assert fetch([], 100) == {}
+    while not box.discarded:
+        time.sleep(0.001)
+    assert (box.discarded, fetch._fetching) == (["stuck"], {})
+
+
+def test_an_answer_with_a_million_parts_is_not_fetched() -> None:
+    box = Told(parts={str(number): b"" for number in range(1000)})
+    assert unreadable(fetched(FetchedEach(box), "parts", until=1)["parts"]) == "too large"
+
+
+def test_an_announcement_that_spoils_a_look_spoils_only_the_first() -> None:
+    box = Told(good={"a": b"1"})
+    arrived = fetched(FetchedEach(box), "poison", "good", until=2)
+    assert arrived["good"] == b"1"
+    assert unreadable(arrived["poison"]) == "unreadable: ValueError"
+
+
+def test_a_fetch_that_takes_long_keeps_nobody_waiting() -> None:
+    """What is under way at the deadline is late; nothing is lost."""
+    go, box = threading.Event(), Told(slow={"a": b"1"})
+    box.read = lambda *_: b"1" if go.wait(10) else None  # type: ignore[method-assign]
+    fetch = FetchedEach(box)
+    for _ in range(100):
+        assert fetch(["slow"], 100) == {}
+    go.set()
+    assert fetched(fetch, "slow", until=1) == {"slow": b"1"}
+
+
+def test_nobody_can_answer_anothers_order(tmp_path: Path) -> None:
+    """Not even whoever knows its message: the nonce went to the addressed node alone."""
+    nonces = list[str]()
+
+    def forged(nonce: str | None) -> Callable[[Message], Message]:
+        def answer(message: Message) -> Message:
+            reply = good(message)
+            told = reply.content.config_records[ANSWER]
+            nonces.append(str(told["nonce"]))
+            del told["nonce"]
+            if nonce is not None:
+                told["nonce"] = nonce
+            return reply
+
+        return answer
+
+    thieves = [vehicle(i, 1.0, answer=forged(nonce)) for i, nonce in enumerate((None, "", "0" * 32, "é\udc80"), 1)]
+    story = Story(tmp_path, *thieves, vehicle(9, 2.0))
+    assert len(story.round().uploads) == 1
+    dropped = {event["node"]: event["reason"] for event in read_events(tmp_path) if event["kind"] == "dropped"}
+    assert dropped == dict.fromkeys("1234", "without the order's nonce")
+    assert len({*nonces}) == 4
+    assert all(len(nonce) == 32 and nonce not in (tmp_path / "events.jsonl").read_text() for nonce in nonces)
+
+
+class TwiceGrid(InProcessGrid):
+    """Gives every answer again and again."""
 
     def pull_messages(self, message_ids: Any) -> Any:
+        kept = dict(self._sent)
         arrived = super().pull_messages(message_ids)
-        if any(message.metadata.src_node_id == 1 for message in arrived):
-            raise ValueError("Unexpected set of `children`")
-        return arrived
+        self._sent.update(kept)
+        return [*arrived, *arrived]
 
 
-def test_an_answer_that_cannot_be_unpacked_costs_its_own_upload(tmp_path: Path) -> None:
-    story = Story(tmp_path, vehicle(1, 4.0), vehicle(2, 5.0), vehicle(3, 6.0))
-    story.loop = RoundLoop(
-        CrookedGrid(list(story.loop._grid._nodes.values()), story.clock),  # type: ignore[attr-defined]
-        story.clock, "run 7", story.log, AGREED,
-    )  # fmt: skip
-    assert len(story.round().uploads) == 2
-    assert len(story.round(1).uploads) == 2
-    assert [kind for node, kind in story.kinds() if node == "1"] == ["began", "cut_off", "began", "failed"]
-
-
-def test_a_fetch_that_takes_long_keeps_nobody_waiting(tmp_path: Path) -> None:
-    """What is under way at the deadline is late; nothing is lost, and nothing is fetched twice."""
-    go, asked = threading.Event(), list[list[str]]()
-
-    def slow(ids: Iterable[str]) -> Arrived:
-        asked.append(list(ids))
-        go.wait(10)
-        return {each: ValueError(each) for each in asked[-1]}
-
-    fetch = FetchedBeside(slow)
-    assert fetch(["a", "b"]) == {}
-    assert fetch(["a", "b", "c"]) == {}  # one at a time
-    go.set()
-    arrived: Arrived = {}
-    while len(arrived) < 3:
-        arrived |= fetch([each for each in ("a", "b", "c") if each not in arrived])
-    assert asked == [["a", "b"], ["c"]]
-    assert fetch([]) == {}
-
-
-def test_an_upload_that_is_never_completed_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Flower itself would try for two hours, and keep all other answers waiting meanwhile."""
-
-    def missing(_: str) -> bytes:
-        raise ObjectUnavailableError("part")
-
-    monkeypatch.setattr(http_grid, "pull_objects", http_grid.pull_objects)  # put back afterwards
-    limit_unfinished_uploads(0.0)
-    with pytest.raises(ObjectPullError):
-        http_grid.pull_objects(["part"], missing)
+def test_a_second_answer_changes_nothing(tmp_path: Path) -> None:
+    story = Story(tmp_path, vehicle(1, 4.0), vehicle(2, 12.0))
+    story.loop._grid = TwiceGrid(list(story.loop._grid._nodes.values()), story.clock)  # type: ignore[attr-defined]
+    story.loop._fetch = FetchedAtOnce(story.loop._grid)
+    assert [len(story.round(number).uploads) for number in (0, 1)] == [1, 1]
+    assert Counter(story.kinds()) == Counter(
+        {("1", "began"): 2, ("1", "uploaded"): 2, ("2", "began"): 2, ("2", "cut_off"): 2, ("2", "late"): 1}
+    )
 
 
 def test_a_vehicle_that_gives_up_is_no_rejection(tmp_path: Path) -> None:

@@ -230,6 +230,22 @@ def test_silence_alone_leads_back_to_fewer_steps(paper: Scenario) -> None:
     assert theory.objective(truth, last.local_steps, last.round_s) > 0.9 * plan(truth).numbers[2]
 
 
+def test_two_residents_who_never_reply_are_asked_for_fewer_steps(paper: Scenario) -> None:
+    """Nobody comes and nobody leaves: that they are silent is all there is to learn from, and it suffices."""
+    truth = paper.with_values({"compute.min_step_s": 1.0, "compute.extra_step_s": 0.0})
+    names, enter = np.array(["ann", "bob", "last"]), np.array([-5.0, -4.0, 2000.0])
+    residents = Crossings(names, enter, np.array([2000.0, 2000.0, 2001.0]))
+    blocks = list(
+        simulate_rounds([residents], AdaptivePolicy(paper, Delays.of(truth)), Delays.of(truth), 1, until_s=1000.0)
+    )
+    steps = [block.local_steps for block in blocks for _ in range(len(block))]
+    uploads = np.concatenate([block.uploads for block in blocks])
+    assert steps[0] == 24
+    assert max(steps[10:]) < 24
+    assert not uploads[:5].any()
+    assert uploads[-3:].all()  # at last they have the time
+
+
 def test_it_keeps_a_plan_that_is_good(paper: Scenario) -> None:
     policy = AdaptivePolicy(paper, Delays.of(paper))
     orders(policy, paper, [next(poisson_crossings(paper, 3))], 10_000.0)

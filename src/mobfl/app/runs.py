@@ -145,10 +145,18 @@ def _told(run: Run, entry: Entry | None) -> Row:
         row["status"],
         **{key: row[key] for key in _KEPT},
         duration_s=run.scenario.training.duration_s,
+        notices=_notices(run.description),
         kpis={kpi.name: _kpi(kpi, row[f"best_{kpi.name}"]) for kpi in kpis},
         setting=_setting(run.description),
         tables={table: scenario[table] for table in TABLES},
     )
+
+
+def _notices(description: Mapping[str, Any]) -> list[str]:
+    """What a person should read of the run; runs of before say nothing."""
+    results = description.get("results")
+    told = results.get("notices") if isinstance(results, dict) else None
+    return [str(each) for each in told] if isinstance(told, list) else []
 
 
 def _kpi(kpi: Kpi, best: float) -> Row:

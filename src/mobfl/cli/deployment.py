@@ -160,8 +160,10 @@ def _run_here(asked: _Asked, scenario: Scenario) -> None:
     warn_who_reaches("mobfl deploy --local")
     crossings = read_trace(asked.trace, asked.section)
     _check_rounds(asked, scenario, crossings)
-    deployment = _deployment(asked, scenario, impose=True, trace=_kept(asked.out, crossings))
-    visits = _visits(asked, scenario, crossings)
+    click.echo("Starting …", err=True)
+    most = asked.vehicles or _VEHICLES_PER_CORE * cores(None)
+    deployment = _deployment(asked, scenario, impose=True, trace=_kept(asked.out, crossings), vehicles=most)
+    visits = _visits(asked, scenario, crossings, most)
     with _following() as follow:
         deploy_locally(deployment, visits, cores(asked.workers), follow)
     _report(asked)
@@ -179,11 +181,10 @@ def _kept(out: Path, crossings: "Crossings | None") -> str | None:
     return str((out / _CROSSINGS).absolute())
 
 
-def _visits(asked: _Asked, scenario: Scenario, crossings: "Crossings | None") -> "list[Visit]":
+def _visits(asked: _Asked, scenario: Scenario, crossings: "Crossings | None", most: int) -> "list[Visit]":
     from mobfl.deploy.local.fleet import visits_of
     from mobfl.runs.job import training_site
 
-    most = asked.vehicles or _VEHICLES_PER_CORE * cores(None)
     visits, left_out = visits_of(training_site(scenario, asked.seed, crossings), most)
     if left_out:
         click.echo(
@@ -205,14 +206,16 @@ def _report(asked: _Asked) -> None:
     if asked.as_json:
         click.echo(json.dumps({**run["results"], "deployment": run["deployment"]}, indent=2))
     else:
-        print_training(console(), history, run["baselines"], [], asked.out, run["results"].get("privacy"))
+        results = run["results"]
+        told = (results["notices"], asked.out, results.get("privacy"))
+        print_training(console(), history, run["baselines"], [], *told)
 
 
 @contextmanager
 def _following() -> Iterator[Callable[["Board"], None]]:
-    """A live table on a terminal, nothing elsewhere."""
+    """What it is doing, on stderr: a live table on a terminal, a line per stage elsewhere."""
     if not sys.stderr.isatty():
-        yield lambda _: None
+        yield _telling_stages()
         return
     from rich.console import Console
     from rich.live import Live
@@ -220,15 +223,27 @@ def _following() -> Iterator[Callable[["Board"], None]]:
     from mobfl.cli.tables import deployment_table
 
     with Live(console=Console(stderr=True), transient=True, auto_refresh=False) as live:
-        shown = 0.0
+        shown, stage = 0.0, ""
 
         def follow(board: "Board") -> None:
-            nonlocal shown
-            if time.monotonic() - shown >= _REDRAW_S:
-                shown = time.monotonic()
+            nonlocal shown, stage
+            if time.monotonic() - shown >= _REDRAW_S or board.stage != stage:
+                shown, stage = time.monotonic(), board.stage
                 live.update(deployment_table(board), refresh=True)
 
         yield follow
+
+
+def _telling_stages() -> Callable[["Board"], None]:
+    told = ""
+
+    def tell(board: "Board") -> None:
+        nonlocal told
+        if board.stage != told:
+            told = board.stage
+            click.echo(f"{told[0].upper()}{told[1:]} …", err=True)
+
+    return tell
 
 
 @click.command()

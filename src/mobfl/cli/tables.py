@@ -10,7 +10,6 @@ from rich.text import Text
 from mobfl import theory
 from mobfl.planning.plans import GuaranteedPlan, Plan, TracePlan
 from mobfl.planning.sensitivity import OFF_BY, sensitivity
-from mobfl.runs.verdict import verdict
 from mobfl.scenario import Scenario
 from mobfl.scenario.symbols import SYMBOLS
 
@@ -253,6 +252,7 @@ def print_training(
     history: "History",
     baselines: "Mapping[str, Mapping[str, float]]",
     goals: "Sequence[tuple[str, float]]",
+    notices: "Sequence[str]",
     out: "Path",
     privacy: "Mapping[str, Any] | None" = None,
 ) -> None:
@@ -275,7 +275,7 @@ def print_training(
         console.print(f"{name} {value:g}: " + ("not reached" if reached is None else f"after {reached:.1f} s"))
     if privacy is not None:
         console.print(_privacy_line(privacy), soft_wrap=True)
-    for sentence in verdict(history):
+    for sentence in notices:
         console.print(f"[bold]Note[/bold]: {escape(sentence)}", soft_wrap=True)
     console.print(f"The run is in {escape(str(out))}.", soft_wrap=True)
 

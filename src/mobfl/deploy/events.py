@@ -7,11 +7,14 @@ began       a vehicle was sent the model
 uploaded    its upload came in time          rejected    it came in time, but cannot be averaged: `reason`
 gave_up     it said that it would be late    failed      its app or its node broke: `reason`
 left        it is no longer there            cut_off     the round ended before its upload came
-late        its upload came after the round  dropped     it belongs to no order of this run: `reason`
-measured    how long a message without work takes: `round_trip_s`; broke: the server, and why
+late        its upload came after the round  dropped     it does not belong to the order that it answers: `reason`
+measuring   nodes are asked how long a message without work takes
+measured    what came of that: `round_trip_s`, the median, with quantiles, nodes and messages
+broke       the server has ended: `reason`
 ended       the round is over: its row, and by how much it ended later than planned
 
-Lines are only ever added. A server that was killed begins its round anew: what was said of that round and later ones
+An upload that came later than the delay that was imposed on it says by how much: `behind_s`, on the wall's clock.
+Lines are only ever added. A server that was killed begins its round again: what was said of that round and later ones
 before the last `started` is void.
 """
 

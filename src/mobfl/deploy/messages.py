@@ -1,9 +1,11 @@
 """What base station and vehicles say to each other, as Flower's messages.
 
 An order goes out with the model, an answer comes back with an upload. Both name the run and the round, so that nothing
-counts elsewhere. A model travels as one array of bytes, a safetensors file: Flower fetches every array by itself, and a
-request per tensor took longer than all else. Answers come from strangers: their size is held against the model before
-they are read, names, types and shapes after that; nothing is unpickled, and anything else in an answer is ignored.
+counts elsewhere, and an answer repeats the order's nonce: a random text that only the vehicle was given that the order
+went to, so that nobody else can answer it. A model travels as one array of bytes, a safetensors file: Flower fetches
+every array by itself, and a request per tensor took longer than all else. Answers come from strangers: their size is
+held against the model before they are read, names, types and shapes after that; nothing is unpickled, and anything
+else in an answer is ignored.
 """
 
 import math
@@ -22,6 +24,7 @@ from mobfl.learning.weights import Weights, unlike
 MODEL, ORDER, ANSWER = "model", "order", "answer"
 _WEIGHTS, _FORMAT = "weights", "safetensors"
 _HEADER_BYTES = 1024  # at most, and as much for every tensor
+_RECORDS_BYTES = 1 << 16  # that Flower's records around an upload have at most
 _MOST_TEXT = 80
 
 
@@ -40,6 +43,7 @@ class TrainingOrder:
     landing_s: float = 0.0  # how long answers lately took from the vehicle's app to the base station
     local: str = ""  # digests of how vehicles train and of how uploads travel: a vehicle that has others refuses
     codec: str = ""
+    nonce: str = ""  # what the answer must repeat
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,7 @@ class Answer:
     vehicle: str = ""
     returned_unix_s: float = math.nan  # when its app was done
     behind_s: float = 0.0  # by how much it was done later than the delay that was imposed on it
+    nonce: str = ""  # the order's, which `answer_message` writes
 
 
 class Refusal(Exception):  # noqa: N818
@@ -77,8 +82,9 @@ def read_order(message: Message) -> tuple[TrainingOrder, Weights]:
 
 
 def answer_message(message: Message, answer: Answer, upload: bytes | None = None) -> Message:
-    """With the upload as the codec wrote it; without, it says that the vehicle gives up."""
-    content = RecordDict({ANSWER: ConfigRecord(asdict(answer))})
+    """To the order in this message, with the upload as the codec wrote it; without, the vehicle gives up."""
+    nonce = message.content.config_records[ORDER]["nonce"]
+    content = RecordDict({ANSWER: ConfigRecord({**asdict(answer), "nonce": nonce})})
     if upload is not None:
         content[MODEL] = ArrayRecord({_WEIGHTS: Array("uint8", (len(upload),), _FORMAT, upload)})
     return Message(content, reply_to=message)
@@ -100,6 +106,7 @@ def read_answer(message: Message) -> Answer:
         vehicle=said("vehicle", str, "")[:_MOST_TEXT],
         returned_unix_s=said("returned_unix_s", float, math.nan),
         behind_s=said("behind_s", float, 0.0),
+        nonce=said("nonce", str, ""),
     )
 
 
@@ -123,7 +130,7 @@ def _weights_like(model: Weights, sent: Mapping[str, Array], codec: Codec) -> We
     array = sent.get(_WEIGHTS)
     if array is None or array.stype != _FORMAT:
         raise Refusal("another model")
-    if len(array.data) > codec.size(model) + _HEADER_BYTES * (1 + len(model)):
+    if len(array.data) > _most_upload_bytes(model, codec):
         raise Refusal("too large")
     try:
         weights = codec.decode(array.data, model)
@@ -132,3 +139,12 @@ def _weights_like(model: Weights, sent: Mapping[str, Array], codec: Codec) -> We
     if (reason := unlike(model, weights)) is not None:
         raise Refusal(reason)
     return weights
+
+
+def most_answer_bytes(model: Weights, codec: Codec) -> int:
+    """No answer that can be averaged has more."""
+    return _most_upload_bytes(model, codec) + _RECORDS_BYTES
+
+
+def _most_upload_bytes(model: Weights, codec: Codec) -> int:
+    return codec.size(model) + _HEADER_BYTES * (1 + len(model))

@@ -33,6 +33,7 @@ class Deployment:
     plan: str = "mobfl"
     seed: int = 0
     trace: str | None = None  # crossings, where vehicles are simulated
+    vehicles: int | None = None  # and how many at a time at most
     scale: float | None = None  # wall-clock seconds per second of the road; None: as many as delays need
     impose: bool = False  # vehicles answer after the scenario's delays instead of as fast as they can
     lead_s: float = 0.0  # wall-clock time from being ready to the first round

@@ -35,6 +35,8 @@ class Recording:
     wall_s: float = 0.0  # until the process that runs now began
     began: float = field(default_factory=time.monotonic)
     saved: float = field(default_factory=time.monotonic)
+    remarks: dict[str, Any] = field(default_factory=dict)  # what else belongs to the results,
+    notices: list[str] = field(default_factory=list)  # and what else a person should read
 
     @property
     def history(self) -> History:
@@ -85,7 +87,8 @@ class Recording:
         self.saved = time.monotonic()
 
     def _results(self) -> dict[str, Any]:
-        return _results(self.history, self.last) | dict(self.more_results(len(self.rows)))
+        results = _results(self.history, self.last) | self.remarks | dict(self.more_results(len(self.rows)))
+        return results | {"notices": [*results["notices"], *self.notices]}
 
 
 def _results(history: History, last: Checkpoint) -> dict[str, Any]:

@@ -316,8 +316,9 @@ function cellOf(row, column) {
   return typeof value === "number" ? brief(value, 5) : String(value ?? "–");
 }
 
-function statusOf({ status, virtual_s, duration_s, reason }) {
+function statusOf({ status, virtual_s, duration_s, reason, notices }) {
+  const warned = notices?.length ? ` – ${notices.join(" ")}` : "";
   if (status === "running" || status === "interrupted")
-    return `${status}, ${Math.round((100 * virtual_s) / duration_s)} %`;
-  return reason ? `${status}: ${reason}` : status;
+    return `${status}, ${Math.round((100 * virtual_s) / duration_s)} %${warned}`;
+  return (reason ? `${status}: ${reason}` : status) + warned;
 }

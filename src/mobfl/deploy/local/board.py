@@ -9,6 +9,12 @@ from mobfl.deploy.clock import WallClock
 from mobfl.deploy.events import EVENTS, Event, parse_line
 
 _ROUNDS_SHOWN = 12
+_STAGES = {
+    "measuring": "measuring how long messages take",
+    "measured": "planning",
+    "started": "running rounds",
+    "broke": "broken",
+}
 _OVER = {"uploaded", "rejected", "gave_up", "failed", "cut_off"}  # until the next round
 
 
@@ -47,7 +53,7 @@ class Board:
         kind = event["kind"]
         self.counts[kind] += 1
         self.most_behind_s = max(self.most_behind_s, event.get("behind_s", 0.0))
-        if kind in ("measuring", "measured", "started", "broke"):
+        if kind in _STAGES:
             self._add_stage(kind, event)
         elif kind == "ended":
             self.rounds.append(event)
@@ -55,9 +61,10 @@ class Board:
             self._add_vehicle(kind, event)
 
     def _add_stage(self, kind: str, event: Event) -> None:
-        self.stage = {"measuring": "measuring how long messages take", "broke": "broken"}.get(kind, kind)
+        self.stage = _STAGES[kind]
         if kind == "measured":
             self.round_trip_s = event["round_trip_s"]
+            self.stage = f"a message takes {self.round_trip_s:.1f} s; planning"
         elif kind == "broke":
             self.reason = event["reason"]
         elif kind == "started":

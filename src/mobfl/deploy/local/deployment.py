@@ -57,9 +57,14 @@ def deploy_locally(
     run_folder.make(out)
     deployment = replace(deployment, out=str(out), lead_s=LEAD_S)
     tail, board = EventTail(out), Board()
+
+    def say(stage: str) -> None:
+        board.stage = stage
+        watch(board)
+
     with handled(interrupt), tempfile.TemporaryDirectory(prefix="mobfl-") as folder:
         try:
-            with _started(deployment, visits, workers, Path(folder), out / "logs") as started:
+            with _started(deployment, visits, workers, Path(folder), out / "logs", say) as started:
                 _follow(started, out, tail, board, watch)
         except KeyboardInterrupt:
             _mark_interrupted(out)
@@ -94,7 +99,15 @@ def _finished(board: Board, out: Path) -> bool:
 
 
 @contextmanager
-def _started(deployment: Deployment, visits: list[Visit], workers: int, folder: Path, logs: Path) -> Iterator[_Started]:
+def _started(
+    deployment: Deployment,
+    visits: list[Visit],
+    workers: int,
+    folder: Path,
+    logs: Path,
+    say: Callable[[str], None],
+) -> Iterator[_Started]:
+    say("starting SuperLink, trainer and garage")
     logs.mkdir(exist_ok=True)
     app, home, trainer_socket = folder / "app", folder / "flower", folder / "trainer"
     write_app(app, deployment)
@@ -116,10 +129,13 @@ def _started(deployment: Deployment, visits: list[Visit], workers: int, folder: 
         trainer = start("trainer", sys.executable, "-m", "mobfl", *words)
         fleet = Fleet(visits, superlink, trainer_socket, logs, garage)
         started = _Started(link, trainer, garage, fleet, logs)
+        say("waiting until they are ready, which takes longer where something is compiled")
         _wait_for(started, lambda: listens(port) and trainer_socket.exists())
         if deployment.measures:
             fleet.let_out(_PROBE)
+        say("handing the app to the SuperLink")
         submit(app, environment)
+        say("waiting for the server, which loads the task and its data")
         yield started
     finally:
         with undisturbed():  # a second Ctrl-C does not leave processes behind

@@ -4,6 +4,8 @@ Every node that is online at the start is sent the order at once, one that joins
 before the deadline, never a place in the list of nodes: a vehicle that dies stays listed for a minute.
 """
 
+import hmac
+import secrets
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -21,12 +23,13 @@ from mobfl.deploy.messages import (
     Refusal,
     TrainingOrder,
     has_upload,
+    most_answer_bytes,
     order_message,
     pack_model,
     read_answer,
     read_upload,
 )
-from mobfl.deploy.station.answers import Arrived, Fetch, FetchedAtOnce
+from mobfl.deploy.station.answers import Arrived, Fetch, FetchedAtOnce, unreadable
 from mobfl.learning.codecs import Codec
 from mobfl.learning.uploads import Upload, fault
 from mobfl.learning.weights import Weights
@@ -35,11 +38,14 @@ from mobfl.runs.job import Job
 
 POLL_S = 0.05
 NODES_S = 0.2  # between two looks at who is there, which is as much work for the SuperLink, and less urgent
-# Late answers are taken in for so long after their round, to be counted; then their order is forgotten.
-GRACE_S = 10.0
+# Late answers are taken in for so long after their round, to be counted; then their order is withdrawn. It is short, so
+# that a vehicle which comes back finds at most one order that is over.
+GRACE_S = 2.0
 _ORDERS_AT_ONCE = 100
 _LANDINGS = 20  # of the latest answers
+_LONGEST_LANDING_S = 10.0
 NODE_UNAVAILABLE = 5  # Flower's code
+NONCE_BYTES = 16
 MOST_REASON = 300  # characters of what a node says went wrong
 
 
@@ -54,6 +60,7 @@ class Attempt:
     answer_s: float = np.nan  # when an upload came, be it good or bad
     vehicle: str = ""
     upload: Upload | None = None
+    nonce: str = ""  # that only this vehicle was given
 
     def outcome(self, end_s: float) -> Outcome:
         if np.isfinite(self.answer_s):
@@ -99,6 +106,7 @@ class RoundSeen:
     attempts: tuple[Attempt, ...]
     refused: tuple[str, ...]
     overshoot_s: float  # wall-clock time by which it ended late
+    behind_s: tuple[float, ...] = ()  # by which answers, late ones included, missed the delay that was imposed on them
 
     @property
     def uploads(self) -> list[Upload]:
@@ -125,6 +133,8 @@ class RoundLoop:
         self._awaited = dict[str, Attempt]()  # by the order's message
         self._overdue = dict[str, tuple[float, int, Attempt]]()  # until when to look, the round
         self._landings_s = deque[float](maxlen=_LANDINGS)
+        self._most_bytes = 0  # of an answer
+        self._behind_s = list[float]()  # in this round
 
     @property
     def landing_s(self) -> float:
@@ -133,6 +143,7 @@ class RoundLoop:
 
     def run_round(self, work: RoundWork) -> RoundSeen:
         packed, attempts, refused = pack_model(work.model), dict[int, Attempt](), list[str]()
+        self._most_bytes = most_answer_bytes(work.model, self._agreed.codec)
         looked_s = -np.inf  # who is there at the first look begins with the round, however long looking takes
         while (now_s := self._clock.now_s()) < work.end_s:
             self._take_answers(work, now_s, refused)
@@ -146,7 +157,8 @@ class RoundLoop:
             self._take_answers(work, work.end_s, refused)
         self._close(work)
         overshoot_s = (self._clock.now_s() - work.end_s) * self._clock.scale
-        return RoundSeen(tuple(attempts.values()), tuple(refused), overshoot_s)
+        behind_s, self._behind_s = tuple(self._behind_s), []
+        return RoundSeen(tuple(attempts.values()), tuple(refused), overshoot_s, behind_s)
 
     # ---- who is there ------------------------------------------------------------------------------
 
@@ -170,30 +182,32 @@ class RoundLoop:
     def _send(
         self, work: RoundWork, begin_s: float, packed: ArrayRecord, nodes: list[int], attempts: dict[int, Attempt]
     ) -> None:
-        begun = [Attempt(node, self._attempts.get(node, 0), begin_s) for node in nodes]
+        begun = [
+            Attempt(node, self._attempts.get(node, 0), begin_s, nonce=secrets.token_hex(NONCE_BYTES)) for node in nodes
+        ]
         ttl_s = (work.end_s - begin_s) * self._clock.scale + GRACE_S
-        messages = [order_message(each.node, packed, self._order(work, each.number, begin_s), ttl_s) for each in begun]
+        messages = [order_message(each.node, packed, self._order(work, each), ttl_s) for each in begun]
         for attempt, message_id in zip(begun, self._grid.push_messages(messages), strict=False):
             if message_id:  # else the node has just gone
                 self._awaited[message_id] = attempts[attempt.node] = attempt
                 self._attempts[attempt.node] = attempt.number + 1
                 self._note("began", work.number, begin_s, attempt)
 
-    def _order(self, work: RoundWork, attempt: int, begin_s: float) -> TrainingOrder:
-        begin, deadline = self._clock.unix_s(begin_s), self._clock.unix_s(work.end_s)
+    def _order(self, work: RoundWork, attempt: Attempt) -> TrainingOrder:
+        begin, deadline = self._clock.unix_s(attempt.begin_s), self._clock.unix_s(work.end_s)
         return TrainingOrder(
-            self._run, work.number, attempt, work.local_steps, work.learning_rate, begin, deadline,
-            self._clock.scale, self.landing_s, self._agreed.local, self._agreed.codec_digest,
+            self._run, work.number, attempt.number, work.local_steps, work.learning_rate, begin, deadline,
+            self._clock.scale, self.landing_s, self._agreed.local, self._agreed.codec_digest, attempt.nonce,
         )  # fmt: skip
 
     # ---- what comes back ---------------------------------------------------------------------------
 
     def _take_answers(self, work: RoundWork, now_s: float, refused: list[str]) -> None:
-        arrived = self._fetch([*self._awaited, *self._overdue])
+        arrived = self._fetch([*self._awaited, *self._overdue], self._most_bytes)
         for message_id in [each for each in arrived if each in self._awaited]:
             attempt, message = self._awaited.pop(message_id), arrived[message_id]
             if isinstance(message, Exception):
-                self._note("failed", work.number, now_s, attempt, f"unreadable: {type(message).__name__}")
+                self._note("failed", work.number, now_s, attempt, unreadable(message))
             elif message.has_content():
                 self._take(work, now_s, attempt, message, refused)
             elif message.error.code != NODE_UNAVAILABLE:  # else it has left, which the list of nodes tells
@@ -203,6 +217,9 @@ class RoundLoop:
 
     def _take(self, work: RoundWork, now_s: float, attempt: Attempt, message: Message, refused: list[str]) -> None:
         answer = read_answer(message)
+        if not answers(attempt.nonce, answer):
+            self._note("dropped", work.number, now_s, attempt, "without the order's nonce")
+            return
         attempt.vehicle = answer.vehicle
         if (answer.run, answer.round) != (self._run, work.number):
             self._note("dropped", work.number, now_s, attempt, "of another run or round")
@@ -225,14 +242,16 @@ class RoundLoop:
 
     def _learn_landing(self, answer: Answer, now_s: float) -> None:
         took_s = self._clock.unix_s(now_s) - answer.returned_unix_s
-        if 0.0 <= took_s <= GRACE_S:  # a stranger's clock may say anything
+        if 0.0 <= took_s <= _LONGEST_LANDING_S:  # a stranger's clock may say anything
             self._landings_s.append(took_s)
 
     def _take_late_ones(self, now_s: float, arrived: Arrived) -> None:
         for message_id in [each for each in arrived if each in self._overdue]:
             (_, number, attempt), message = self._overdue.pop(message_id), arrived[message_id]
-            if not isinstance(message, Exception) and message.has_content() and has_upload(message):
-                self._note("late", number, now_s, replace(attempt, vehicle=read_answer(message).vehicle))
+            if isinstance(message, Exception) or not message.has_content() or not has_upload(message):
+                continue
+            if answers(attempt.nonce, answer := read_answer(message)):
+                self._note("late", number, now_s, replace(attempt, vehicle=answer.vehicle), behind_s=answer.behind_s)
         for message_id in [each for each, (until_s, _, _) in self._overdue.items() if until_s < now_s]:
             del self._overdue[message_id]
 
@@ -256,9 +275,15 @@ class RoundLoop:
         more: dict[str, Any] = {"reason": reason} if reason else {}
         if behind_s:
             more["behind_s"] = behind_s
+            self._behind_s.append(behind_s)
         self._log.add(
             kind, number, at_s, node=str(attempt.node), vehicle=attempt.vehicle, attempt=attempt.number, **more
         )
+
+
+def answers(nonce: str, answer: Answer) -> bool:
+    """Whether it comes from whom the order with this nonce went to, for nobody else knows it."""
+    return hmac.compare_digest(nonce.encode(), answer.nonce.encode(errors="replace"))
 
 
 def as_rounds(work: RoundWork, attempts: Iterable[Attempt], transfer_s: float) -> Rounds:

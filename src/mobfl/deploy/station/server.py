@@ -12,7 +12,8 @@ from mobfl.deploy.events import EVENTS, EventLog, read_events
 from mobfl.deploy.settings import Deployment
 from mobfl.deploy.station.answers import Fetch
 from mobfl.deploy.station.base_station import BaseStation
-from mobfl.deploy.station.measuring import measured_round_trip_s
+from mobfl.deploy.station.keeping_up import KeepingUp
+from mobfl.deploy.station.measuring import RoundTrips, measured_round_trips
 from mobfl.deploy.station.round_loop import Agreement, RoundLoop
 from mobfl.deploy.station.settling import Settled, settle
 from mobfl.errors import InputError
@@ -24,7 +25,7 @@ from mobfl.runs.recording import Recording, begin, take_up
 
 # Of the road's time at the start, when that is on the wall, and the scale.
 MakeClock = Callable[[float, float, float], Clock]
-Measure = Callable[[Grid, str, Weights, EventLog], float]
+Measure = Callable[[Grid, str, Weights, EventLog, Fetch | None], RoundTrips]
 
 
 def serve(
@@ -33,7 +34,7 @@ def serve(
     run: str,
     crossings: Crossings | None = None,
     make_clock: MakeClock = WallClock,
-    measure: Measure = measured_round_trip_s,
+    measure: Measure = measured_round_trips,
     fetch: Fetch | None = None,
     progress: Callable[[Row], None] = lambda _: None,
 ) -> History:
@@ -44,15 +45,17 @@ def serve(
         raise InputError(f"out {out} must be a new folder, got a run, which can be resumed")
     with run_folder.locked(out):
         log, model = EventLog(out / EVENTS), task.initial_weights(deployment.seed)
-        settled = settle(deployment, task, crossings, partial(measure, grid, run, model, log))
+        settled = settle(deployment, task, crossings, partial(measure, grid, run, model, log, fetch))
         recording = (take_up if deployment.resume else begin)(settled.description, task, deployment.seed, out)
         if recording.status == "done":
             return recording.history
         station = BaseStation(settled, recording, log)
-        there = station.remember(read_events(out))
+        there = station.remember(events := read_events(out))
+        keeping_up = KeepingUp.of(deployment, settled.job, settled.scale)
+        keeping_up.remember(recording.rows, events)
         clock = _announced(deployment, settled, station, recording, log, make_clock)
         loop = RoundLoop(grid, clock, run, log, Agreement.of(settled.job), there, fetch)
-        _run_rounds(station, loop, recording, progress)
+        _run_rounds(station, loop, recording, keeping_up, progress)
         return recording.history
 
 
@@ -73,10 +76,20 @@ def _announced(
     return clock
 
 
-def _run_rounds(station: BaseStation, loop: RoundLoop, recording: Recording, progress: Callable[[Row], None]) -> None:
+def _run_rounds(
+    station: BaseStation,
+    loop: RoundLoop,
+    recording: Recording,
+    keeping_up: KeepingUp,
+    progress: Callable[[Row], None],
+) -> None:
     try:
         while (work := station.next_work()) is not None:
-            progress(station.finish(work, loop.run_round(work)))
+            seen = loop.run_round(work)
+            row = station.finish(work, seen)
+            keeping_up.add(row, seen.behind_s, seen.overshoot_s)
+            recording.remarks, recording.notices = {"keeping_up": keeping_up.describe()}, keeping_up.notices()
+            progress(row)
     except Exception as error:
         recording.save("failed", 1, str(error))
         raise

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mobfl.deploy.settings import Deployment
+from mobfl.deploy.station.measuring import RoundTrips
 from mobfl.errors import InputError
 from mobfl.learning.task import Task
 from mobfl.mobility.crossings import Crossings
@@ -17,6 +18,9 @@ from mobfl.runs.job import Job, check_job
 from mobfl.servers.rounds import deployable
 from mobfl.theory import min_delay_s
 
+# Download and upload are constants of a plan. Who takes longer is lost, who takes less only waits: so the plan is made
+# for what three of four messages take at most, and imposed delays leave room for nine of ten.
+_PLANNED, _IMPOSED = 0.75, 0.9
 _ROOM = 1.3  # messages take longer when many vehicles are there
 
 
@@ -38,25 +42,30 @@ def policy_of(job: Job) -> Policy:
     return deployable(job.server.schedule)
 
 
-def settle(deployment: Deployment, task: Task, crossings: Crossings | None, measure: Callable[[], float]) -> Settled:
+def settle(
+    deployment: Deployment, task: Task, crossings: Crossings | None, measure: Callable[[], RoundTrips]
+) -> Settled:
     """A new deployment is measured where that matters; a resumed one keeps what was settled."""
-    scale, round_trip_s = deployment.scale, measure() if deployment.measures else None
+    scale, round_trip_s, trips = deployment.scale, None, None
     if deployment.resume:
-        scale, round_trip_s = _settled_before(Path(deployment.out), task)
+        scale, round_trip_s, trips = _settled_before(Path(deployment.out), task)
+    elif deployment.measures:
+        measured = measure()
+        round_trip_s, trips = measured.quantile_s(_IMPOSED if deployment.impose else _PLANNED), measured.describe()
     job = _job(deployment, task, crossings, scale, round_trip_s)
     if scale is None:
         scale = _needed_scale(job, round_trip_s) if deployment.impose and round_trip_s is not None else 1.0
-    settled = {"scale": scale, "round_trip_s": round_trip_s, "impose": deployment.impose}
+    settled = {"scale": scale, "round_trip_s": round_trip_s, "round_trips": trips, "impose": deployment.impose}
     described = job.describe()
     described["versions"] |= {"flwr": version("flwr")}
     return Settled(job, scale, described | {"deployment": settled})
 
 
-def _settled_before(out: Path, task: Task) -> tuple[float, float | None]:
+def _settled_before(out: Path, task: Task) -> tuple[float, float | None, Mapping[str, Any] | None]:
     before = run_folder.read_run(out, [kpi.name for kpi in task.kpis]).get("deployment")
     if not isinstance(before, dict) or not {"scale", "round_trip_s"} <= before.keys():
         raise InputError(f"out {out} must hold a deployment to resume, got another run")
-    return float(before["scale"]), before["round_trip_s"]
+    return float(before["scale"]), before["round_trip_s"], before.get("round_trips")
 
 
 def _job(

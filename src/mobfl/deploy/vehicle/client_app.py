@@ -53,6 +53,7 @@ def _trained(
         "learning_rate": order.learning_rate,
         "local": order.local,
         "codec": order.codec,
+        "deadline_unix_s": order.deadline_unix_s,
     }
     answered, arrays = ask_trainer(str(config["trainer"]), wish, model, left_s)
     return answered, arrays[UPLOAD].tobytes()

@@ -3,8 +3,10 @@
 On a vehicle there is one; where vehicles are simulated on one machine, one serves them all.
 """
 
+import math
 import socketserver
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,8 +90,14 @@ class TrainerServer(socketserver.ThreadingUnixStreamServer):
         path.chmod(0o600)
 
     def answer(self, wish: dict[str, Any], model: Weights) -> tuple[dict[str, Any], bytes]:
-        with self._turns:
+        """Who has not had a turn when its round is over is not trained any more: nobody waits for it."""
+        left_s = float(wish.get("deadline_unix_s", math.inf)) - time.time()
+        if left_s <= 0 or not self._turns.acquire(timeout=min(left_s, threading.TIMEOUT_MAX)):
+            raise TimeoutError("the round is over")
+        try:
             return self.trainer.answer(wish, model)
+        finally:
+            self._turns.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A vehicle that hung up is not a fault of ours."""

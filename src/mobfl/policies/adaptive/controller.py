@@ -3,6 +3,8 @@
 import math
 from dataclasses import asdict, dataclass
 
+import numpy as np
+
 from mobfl import theory
 from mobfl.errors import InputError
 from mobfl.planning.planner import best_round_s, plan
@@ -74,7 +76,9 @@ class Controller:
         for part in (self._rate, self._stays, self._delays, self._bunching):
             part.add(seen)
         expected = self._rate.value * (seen.end_s - seen.start_s)
-        self._evidence += max(float(len(seen.arrived_s)), expected)  # who stays away is evidence too
+        # Who stays away is evidence too, and so is everybody who was there if not one of them replied.
+        silent = 0 if np.isfinite(seen.reply_s).any() else len(seen.window_s)
+        self._evidence += max(float(len(seen.arrived_s)), expected, silent)
         if self._evidence >= self._settings.evidence:
             self._evidence = 0.0
             self._reconsider(self._estimated())
