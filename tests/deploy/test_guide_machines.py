@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from machines import Machine, machines, until
-from mobfl.cli import cli
 from mobfl.deploy.events import read_events
 from places import ROOT, TESTS
 
@@ -79,8 +78,6 @@ def test_every_block_of_the_guide_is_taken() -> None:
 
 @pytest.mark.parametrize("way", ["mobfl vehicle", "flower-supernode"])
 def test_three_machines_do_what_the_guide_says(way: str) -> None:
-    if way == "mobfl vehicle" and "vehicle" not in cli.commands:
-        pytest.skip("mobfl has no command vehicle")
     with machines("station", "car", "van") as [station, *vehicles]:
         road = Road(station, vehicles, guide())
         open_station(road)

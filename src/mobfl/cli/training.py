@@ -192,8 +192,8 @@ def _report(asked: _Asked, goals: Goals, job: "Job", history: "History") -> None
     shares = shares_by_class(job) if len(job.scenario.classes) > 1 else []
     results = read_run(asked.out)["results"]
     if not asked.as_json:
-        told = (results["notices"], asked.out, results.get("privacy"))
-        print_training(console(), history, job.task.baselines, goals, *told)
+        last = (results["notices"], asked.out, results.get("privacy"))
+        print_training(console(), history, job.task.baselines, goals, *last)
         if shares:
             print_class_shares(console(), shares)
         return
