@@ -203,7 +203,7 @@ def _report(asked: _Asked) -> None:
     if asked.as_json:
         click.echo(json.dumps({**run["results"], "deployment": run["deployment"]}, indent=2))
     else:
-        print_training(console(), history, run["baselines"], [], asked.out)
+        print_training(console(), history, run["baselines"], [], run["results"]["notices"], asked.out)
 
 
 @contextmanager

@@ -10,7 +10,6 @@ from rich.text import Text
 from mobfl import theory
 from mobfl.planning.plans import Plan, TracePlan
 from mobfl.planning.sensitivity import OFF_BY, sensitivity
-from mobfl.runs.verdict import verdict
 from mobfl.scenario import Scenario
 from mobfl.scenario.symbols import SYMBOLS
 
@@ -239,6 +238,7 @@ def print_training(
     history: "History",
     baselines: "Mapping[str, Mapping[str, float]]",
     goals: "Sequence[tuple[str, float]]",
+    notices: "Sequence[str]",
     out: "Path",
 ) -> None:
     uploads = history.columns["uploads"]
@@ -258,7 +258,7 @@ def print_training(
     for name, value in goals:
         reached = history.time_to(name, value)
         console.print(f"{name} {value:g}: " + ("not reached" if reached is None else f"after {reached:.1f} s"))
-    for sentence in verdict(history):
+    for sentence in notices:
         console.print(f"[bold]Note[/bold]: {escape(sentence)}", soft_wrap=True)
     console.print(f"The run is in {escape(str(out))}.", soft_wrap=True)
 

@@ -190,13 +190,14 @@ def _report(asked: _Asked, goals: Goals, job: "Job", history: "History") -> None
     from mobfl.runs.folder import read_run
 
     shares = shares_by_class(job) if len(job.scenario.classes) > 1 else []
+    results = read_run(asked.out)["results"]
     if not asked.as_json:
-        print_training(console(), history, job.task.baselines, goals, asked.out)
+        print_training(console(), history, job.task.baselines, goals, results["notices"], asked.out)
         if shares:
             print_class_shares(console(), shares)
         return
     times = {f"{name}={value:g}": history.time_to(name, value) for name, value in goals}
-    told = {**read_run(asked.out)["results"], "time_to_s": times}
+    told = {**results, "time_to_s": times}
     by_class = {"classes": [each.to_dict() for each in shares]} if shares else {}
     click.echo(json.dumps(told | by_class, indent=2))
 

@@ -8,6 +8,8 @@ uploaded    its upload came in time          rejected    it came in time, but ca
 gave_up     it said that it would be late    failed      its app or its node broke: `reason`
 left        it is no longer there            cut_off     the round ended before its upload came
 late        its upload came after the round  dropped     it belongs to no order of this run: `reason`
+refused     uploads that came in time were not merged, or spoilt the model: how many `uploads`, and the `reason`
+taken_back  the full evaluation of these `rounds`' models was not finite: training goes on from the last sound one
 measured    how long a message without work takes: `round_trip_s`; broke: the server, and why
 ended       the round is over: its row, and by how much it ended later than planned
 

@@ -70,7 +70,7 @@ def server_of(given: AnyPlan, rule: "str | Rule | None", scenario: Scenario, cro
     return Server(schedule, _rule(rule, schedule))
 
 
-def _rule(rule: "str | Rule | None", schedule: Schedule) -> Rule:
+def _rule(rule: "str | Rule | None", schedule: Schedule) -> Chain:
     if rule is None or isinstance(rule, str):
         return rule_named(schedule.rule if rule is None else rule)
     return rule if isinstance(rule, Chain) else Chain((Link.of(deepcopy(rule), Wish(type(rule).__name__)),))

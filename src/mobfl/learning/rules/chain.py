@@ -1,7 +1,7 @@
 """A rule is a chain of links: guards, one way to combine, steps of the server. `clip+median+adam:rate=0.01`."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, is_dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, is_dataclass, replace
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mobfl.errors import InputError, PartError
+from mobfl.learning.heldout import HeldoutLoss
 from mobfl.learning.uploads import Upload, sorted_out
 from mobfl.learning.weights import Weights, unlike
 from mobfl.parts import Kind, Wish
@@ -52,6 +53,7 @@ class Link:
     part: Any
     role: str
     wish: Wish
+    heldout: HeldoutLoss | None = None  # for a guard that asks what models score
 
     @classmethod
     def of(cls, part: Any, wish: Wish) -> "Link":
@@ -59,6 +61,17 @@ class Link:
         if len(roles) != 1:
             raise InputError(f"rule {wish.name} must have one of the methods {', '.join(_ROLES)}, got {len(roles)}")
         return cls(part, roles[0], wish)
+
+    @property
+    def needs_heldout(self) -> bool:
+        return bool(getattr(self.part, "needs_heldout", False))
+
+    def guard(self, state: State, model: Weights, uploads: Sequence[Upload]) -> tuple[State, Sequence[Upload]]:
+        if not self.needs_heldout:
+            return self.part.guard(state, model, uploads)
+        if self.heldout is None:
+            raise InputError(f"rule {self.wish.name} needs a task with the method heldout_loss, got none")
+        return self.part.guard(state, model, uploads, self.heldout)
 
     @property
     def values(self) -> dict[str, Any]:
@@ -95,33 +108,62 @@ class Chain:
     def needs_staleness(self) -> bool:
         return any(getattr(link.part, "needs_staleness", False) for link in self.links)
 
+    @property
+    def needs_heldout(self) -> bool:
+        return any(link.needs_heldout for link in self.links)
+
+    def with_heldout(self, loss: HeldoutLoss | None) -> "Chain":
+        """The same chain, whose guards may ask what a model's loss on held-out samples is."""
+        return Chain(tuple(replace(link, heldout=loss) for link in self.links))
+
     def init(self, model: Weights) -> State:
         return {
             key: values for n, link in enumerate(self.links) for key, values in self._named(n, link.init(model)).items()
         }
 
     def apply(self, state: State, model: Weights, uploads: Sequence[Upload]) -> tuple[State, Weights]:
-        new, proposed = dict[str, NDArray[Any]](), model
+        state, kept, _ = self.guarded(state, model, uploads)
+        return self.combined(state, model, kept) if kept else (state, model)
+
+    def guarded(
+        self, state: State, model: Weights, uploads: Sequence[Upload]
+    ) -> tuple[State, Sequence[Upload], list[str]]:
+        """What the guards let through, and for each upload that they drop, who did."""
+        refused = list[str]()
         for n, link in enumerate(self.links):
-            own: State = {
-                key.split("/", 1)[1]: values for key, values in state.items() if key.startswith(self._prefix(n))
-            }
-            if link.role == "guard":
-                own, uploads = link.part.guard(own, model, uploads)
-                if not uploads:
-                    return {**state, **new, **self._named(n, own)}, model
-            elif link.role == "apply":
-                own, proposed = link.checked(model, link.part.apply(own, model, uploads))
+            if link.role == "guard" and uploads:
+                own, kept = link.guard(self._own(n, state), model, uploads)
+                state = self._with_own(n, state, own)
+                refused += [f"refused by {link.wish.name}"] * (len(uploads) - len(kept))
+                uploads = kept
+        return state, uploads, refused
+
+    def combined(self, state: State, model: Weights, uploads: Sequence[Upload]) -> tuple[State, Weights]:
+        """One model of the uploads that the guards let through, and how far the server goes towards it."""
+        proposed = model
+        for n, link in enumerate(self.links):
+            if link.role == "apply":
+                own, proposed = link.checked(model, link.part.apply(self._own(n, state), model, uploads))
+            elif link.role == "step":
+                own, proposed = link.checked(model, link.part.step(self._own(n, state), model, proposed))
             else:
-                own, proposed = link.checked(model, link.part.step(own, model, proposed))
-            new |= self._named(n, _checked(link.wish, own))
-        return new, proposed
+                continue
+            state = self._with_own(n, state, own)
+        return state, proposed
 
     def _prefix(self, number: int) -> str:
         return f"{number}-{self.links[number].wish.name}/"
 
     def _named(self, number: int, state: State) -> dict[str, NDArray[Any]]:
         return {f"{self._prefix(number)}{key}": values for key, values in state.items()}
+
+    def _own(self, number: int, state: State) -> State:
+        prefix = self._prefix(number)
+        return {key.removeprefix(prefix): values for key, values in state.items() if key.startswith(prefix)}
+
+    def _with_own(self, number: int, state: State, own: State) -> State:
+        others = {key: values for key, values in state.items() if not key.startswith(self._prefix(number))}
+        return others | self._named(number, _checked(self.links[number].wish, own))
 
 
 def _checked(wish: Wish, state: Any) -> State:
@@ -152,10 +194,27 @@ def _check_order(text: str, roles: Sequence[str]) -> None:
             )
 
 
-def merge(rule: Rule, state: State, model: Weights, uploads: Sequence[Upload]) -> tuple[State, Weights, list[str]]:
-    """The rule's new state, the next model, and why uploads were rejected. Without a good upload nothing changes."""
+SPOILT = "spoilt the model"
+
+
+def merge(
+    rule: Chain,
+    state: State,
+    model: Weights,
+    uploads: Sequence[Upload],
+    is_sound: Callable[[Weights], bool] = lambda _: True,
+) -> tuple[State, Weights, list[str]]:
+    """The rule's new state, the next model, and why uploads were rejected. Without a good upload nothing changes.
+
+    Nor does it where what the rule proposes is not sound: nobody can tell which of its uploads has spoilt it.
+    """
     good, rejections = sorted_out(model, uploads)
     if not good:
         return state, model, rejections
-    state, new = rule.apply(state, model, good)
-    return state, new, rejections
+    guarded, kept, refused = rule.guarded(state, model, good)
+    if not kept:
+        return guarded, model, [*rejections, *refused]
+    combined, new = rule.combined(guarded, model, kept)
+    if not is_sound(new):
+        return state, model, [*rejections, *refused, *([SPOILT] * len(kept))]
+    return combined, new, [*rejections, *refused]
