@@ -28,12 +28,12 @@ def verdict(history: History, taken_back: Sequence[int] = ()) -> list[str]:
 
 def _lost(rounds: Sequence[int]) -> str:
     named = ", ".join(map(str, rounds[:_NAMED])) + (", …" if len(rounds) > _NAMED else "")
-    models = "The model of round" if len(rounds) == 1 else f"The models of {len(rounds)} rounds"
+    one = len(rounds) == 1
+    models = f"The model of round {named}" if one else f"The models of {len(rounds)} rounds ({named})"
     return (
-        f"{models} {named if len(rounds) == 1 else f'({named})'} had a loss that is not finite and"
-        f" {'was' if len(rounds) == 1 else 'were'} taken back: training went on from the last sound model. If it happens"
-        " again and again, the steps are too long (lower training.learning_rate), or somebody sends bad uploads (choose"
-        " another rule)."
+        f"{models} had a loss that is not finite and {'was' if one else 'were'} taken back: training went on from the"
+        " last sound model. If it happens again and again, the steps are too long (lower training.learning_rate), or"
+        " somebody sends bad uploads (choose another rule)."
     )
 
 

@@ -30,7 +30,7 @@ class Server:
     def describe(self) -> dict[str, Any]:
         """The plan of run.json: the schedule's own words, under the name of both together where they have one."""
         description = self.schedule.describe()
-        links = self.rule.links
+        links = [link for link in self.rule.links if link.role != "guard"]
         name = links[0].wish.name if len(links) == 1 else ""
         single = name != "fedasync" or description.get("uploads") == 1
         if description["policy"] != "async" or name not in SHORTHANDS or not single:

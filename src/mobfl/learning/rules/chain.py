@@ -24,14 +24,20 @@ RULES = Kind(
     ("apply", "guard", "step"),
     {
         "clip": f"{_PLACE}.clip:Clip",
+        "cap": f"{_PLACE}.cap:Cap",
+        "heldout": f"{_PLACE}.heldout:Heldout",
         "mean": f"{_PLACE}.mean:Mean",
         "median": f"{_PLACE}.median:Median",
+        "trimmed": f"{_PLACE}.trimmed:Trimmed",
+        "krum": f"{_PLACE}.krum:Krum",
         "fedasync": f"{_PLACE}.fedasync:FedAsync",
         "fedbuff": f"{_PLACE}.fedbuff:FedBuff",
         "momentum": f"{_PLACE}.momentum:ServerMomentum",
         "adam": f"{_PLACE}.adam:ServerAdam",
     },
 )
+# What schedules go by unless a rule is named: one upload can neither be far from the model nor weigh more than others.
+GUARDED_MEAN = "clip+cap+mean"
 _ROLES = ("guard", "apply", "step")  # in the order in which they stand in a chain
 _WORDS = {"guard": "a guard", "apply": "a way to combine", "step": "a step of the server"}
 
