@@ -4,8 +4,8 @@
 
 Real training on generated data and, where `$MOBFL_DATA` (or ../shared/data) has it, on Raymobtime s010. Small batches
 (16, trajectories 8) make changes as uneven as they get. For every upload, from the first round on, the length of its
-change per local step is divided by the median that `clip` goes by: what exceeds `times` (3) would be shortened; of batch
-norm's statistics the array with the largest quotient is told, and what exceeds 10 × `times` would be shortened. Every
+change per local step is divided by the median that `clip` goes by: what exceeds `times` (3) would be shortened. Of
+batch norm's statistics the array with the largest quotient is told; what exceeds 10 × `times` would be shortened. Every
 run's loss at start and end is printed: one that does not learn says little.
 """
 

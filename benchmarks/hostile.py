@@ -197,7 +197,7 @@ class Setting:
             yield np.uint64(number * self.vehicles + place), place < self.hostile
 
 
-SETTINGS = (Setting(5, 1), Setting(5, 2), Setting(50, 10), Setting(5, 1, at_once=False))
+SETTINGS = (Setting(5, 1), Setting(5, 2), Setting(5, 1, at_once=False), Setting(50, 10))
 
 
 def final_loss(setting: Setting, attack: str, rule: str, seed: int, honest: SmallNet, liar: SmallNet) -> float:
