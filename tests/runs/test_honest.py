@@ -1,11 +1,16 @@
 """Honest vehicles do not notice the guards that are on by default: the same bits as the plain mean, on every task."""
 
 from functools import cache
+from typing import Any
 
+import numpy as np
 import pytest
 
-from mobfl import Job, Scenario, Task, TaskRequest, build_task
+from fake_task import CountingTask
+from mobfl import InputError, Job, Scenario, Task, TaskRequest, build_task
+from mobfl.learning.heldout import Soundness
 from mobfl.learning.weights import Weights
+from mobfl.runs.job import check_job
 from stories import run
 
 ROAD = Scenario.from_dict(
@@ -44,6 +49,23 @@ def test_an_honest_run_passes_the_guards_bit_for_bit(name: str, split: str, plan
     assert sum(each.row["uploads"] for each in one) > 6
     assert [each.row for each in one] == [each.row for each in other]
     assert as_bytes(one[-1].checkpoint.model) == as_bytes(other[-1].checkpoint.model)
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_the_loss_on_all_held_out_samples_is_the_evaluations(name: str) -> None:
+    task: Any = task_of(name)
+    model = task.initial_weights(2)
+    assert task.heldout_loss(model, 10**6) == pytest.approx(task.evaluate(model)["loss"], rel=1e-5)
+    some = task.heldout_loss(model, 3)
+    assert some == task.heldout_loss(model, 3) != task.heldout_loss(model, 10**6)
+    spoilt = {key: values * np.float32(1e30) for key, values in model.items()}
+    assert not Soundness.of(task, 2).holds(spoilt)
+    assert Soundness.of(task, 2).holds(model)
+
+
+def test_a_rule_that_looks_at_held_out_samples_needs_a_task_that_has_them() -> None:
+    with pytest.raises(InputError, match=r"rule heldout.* needs a task with the method heldout_loss, which the task"):
+        check_job(Job(CountingTask(), ROAD, "3,6", 5, rule="heldout"))
 
 
 def as_bytes(model: Weights) -> dict[str, bytes]:
