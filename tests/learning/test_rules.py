@@ -1,5 +1,6 @@
 """Rules by hand: every link's arithmetic, chains of them, and what they remember."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -176,6 +177,8 @@ def test_krum_is_its_definition() -> None:
         assert applied("krum:share=0.2", weights(*[0] * 6), uploads) == values[best].tolist()
         several = np.array(applied("krum:share=0.2,keep=3", weights(*[0] * 6), uploads))
         assert np.abs(several).max() < 5  # none of the hostile ones is among them
+        lying = [replace(upload, samples=10_000 if k == count - 1 else 7) for k, upload in enumerate(uploads)]
+        assert applied("krum:share=0.2,keep=3", weights(*[0] * 6), lying) == several.tolist()  # claims do not count
     few = [Upload(weights(value), 1) for value in (1.0, 2.0, 1e9, 3.0)]
     assert applied("krum", weights(0), few) == [2.5]  # the median of four
     assert applied("krum", weights(0), few[:1]) == [1.0]

@@ -7,7 +7,7 @@ them; where they are too few, the coordinate-wise median takes its place, which 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,13 +34,16 @@ class Krum:
             raise InputError(f"krum must keep a whole number >= 1, got {self.keep:g}")
 
     def apply(self, state: State, model: Weights, uploads: Sequence[Upload]) -> tuple[State, Weights]:
-        """Statistics of batch norm are the median of all: they are not looked at when the nearest are chosen."""
+        """All vehicles count the same, whatever they claim.
+
+        Statistics of batch norm are the median of all: they are not looked at when the nearest are chosen.
+        """
         count, hostile = len(uploads), max(1, int(self.share * len(uploads)))
         _, medians = Median().apply({}, model, uploads)
         if count < 2 * hostile + 3:
             return state, medians
         order = np.argsort(_scores(model, uploads, count - hostile - 2), kind="stable")
-        nearest = [uploads[k] for k in sorted(order[: min(int(self.keep), count - hostile)])]
+        nearest = [replace(uploads[k], samples=1) for k in sorted(order[: min(int(self.keep), count - hostile)])]
         _, chosen = Mean().apply({}, model, nearest)
         return state, {name: medians[name] if is_statistic(name) else values for name, values in chosen.items()}
 
