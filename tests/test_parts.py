@@ -118,7 +118,7 @@ def test_mobfl_parts_lists_all_of_them() -> None:
             {"rule": "clip:times=3+my_rule:Loudest+momentum:beta=0.1,rate=1"},
         ),
         ("--plan=my_policy:Careful:most=20", {}),
-        ("--plan=my_schedule:OnceEach:local_steps=8", {"rule": "fedasync:mixing=0.6,staleness_power=0.5"}),
+        ("--plan=my_schedule:OnceEach:local_steps=8", {"rule": "clip:times=3+fedasync:mixing=0.6,staleness_power=0.5"}),
         ("--codec=my_codec:Signs", {"codec": "my_codec:Signs"}),
         ("--local=my_local:SignSteps:share=0.03", {"local": "my_local:SignSteps:share=0.03"}),
         ("--traffic=my_traffic:Ferry:cars=10", {}),

@@ -8,7 +8,7 @@ import mobfl
 class OnceEach:
     """One training per visit, merged in the order in which uploads arrive."""
 
-    makes_stale, rule = True, "fedasync"
+    makes_stale, rule = True, "clip+fedasync"
 
     def __init__(self, local_steps: int = 10) -> None:
         self.local_steps = local_steps

@@ -1,6 +1,7 @@
 """Deployed rounds are simulation's rounds: who uploads when, to which model, also after being killed."""
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,8 @@ from flwr.app import Message
 from safetensors.numpy import load_file
 
 from deployed_road import StoryClock, deployment, story_grid
-from mobfl import Crossings, InputError, Job, Scenario, read_history, train
+from fake_task import CountingTask
+from mobfl import Crossings, InputError, Job, Scenario, Weights, read_history, train
 from mobfl.app.runs import RunsFolder
 from mobfl.deploy.events import read_events
 from mobfl.deploy.local.in_process import InProcessGrid, InProcessNode
@@ -184,6 +186,43 @@ def test_what_did_not_keep_up_is_in_the_run_and_on_the_page(tmp_path: Path) -> N
 
 def _later(answered: tuple[Message, float], by_s: float) -> tuple[Message, float]:
     return answered[0], answered[1] + by_s
+
+
+@pytest.mark.parametrize("killed_at", [None, 4, 5])
+def test_a_model_that_turns_out_bad_is_taken_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed_at: int | None
+) -> None:
+    """As soon as the evaluation says so, which runs beside the next round; also by a server killed meanwhile."""
+    bad = float(read_history(simulated("10,6", tmp_path / "simulated")).columns["count"][4])
+    evaluate = CountingTask.evaluate
+
+    def nan_once(task: CountingTask, model: Weights) -> dict[str, float]:
+        scores = evaluate(task, model)
+        return {**scores, "loss": math.nan} if abs(scores["count"] - bad) < 1e-4 else scores
+
+    def stop(row: Row) -> None:
+        if row["round"] == killed_at:
+            raise Killed
+
+    monkeypatch.setattr(CountingTask, "evaluate", nan_once)
+    settings = deployment(ROAD, tmp_path / "real", "10,6", scale=SCALE)
+    if killed_at is not None:
+        with pytest.raises(Killed):
+            deployed(settings, stop)
+        settings = replace(settings, resume=True)
+    deployed(settings)
+    history, run = read_history(tmp_path / "real"), json.loads((tmp_path / "real" / "run.json").read_text())
+    lost = run["results"]["taken_back"]
+    assert lost[0] == 4
+    assert np.isnan(history.columns["loss"][4])
+    assert np.isfinite(history.columns["loss"][lost[-1] + 2 :]).all()
+    assert run["results"]["rejections"]["of a model that was taken back"] > 0
+    assert any("taken back" in notice for notice in run["results"]["notices"])
+    events = [event for event in read_events(tmp_path / "real") if event["kind"] == "taken_back"]
+    assert sorted(number for event in events for number in event["rounds"]) == lost
+    assert list(load_file(tmp_path / "real" / "last.safetensors")) == ["w"]
+    uploads = history.columns["uploads"] - history.columns["rejected"]
+    assert uploads[lost[-1] + 2 :].sum() > 5  # it goes on
 
 
 def test_a_run_that_is_done_stays_as_it_is(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Rules by hand: every link's arithmetic, chains of them, and what they remember."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -87,8 +88,136 @@ def test_clipping_shortens_what_is_too_long_and_passes_the_rest_bit_for_bit() ->
     odd = weights(np.float32(1) / 3, 0.1)
     _, same = chain.apply(state, model, [Upload(odd, 1, model)])
     assert same["w"].tobytes() == odd["w"].tobytes()
-    after, _ = chain.apply(state, model, [Upload(weights(3e9, 4e9), 1, model)])
-    assert float(after["0-clip/median"][0]) <= 5 * 1.1 + 1e-9  # a liar lifts the bound by a tenth at most
+
+
+def length(rule: str, uploads: list[float], then: float, **more: int) -> float:
+    """How long a change of `then` is after others of these lengths, which came one by one."""
+    chain, model = rule_named(rule), weights(0.0)
+    state = chain.init(model)
+    for each in uploads:
+        state, _ = chain.apply(state, model, [Upload(weights(each), 1, model)])
+    return float(chain.apply(state, model, [Upload(weights(then), 1, model, **more)])[1]["w"][0])
+
+
+def test_the_bound_follows_honest_uploads_up_and_down_but_no_liar() -> None:
+    assert length("clip:times=3", [1.0] * 9, 1e9) == pytest.approx(3.0)
+    assert length("clip:times=3", [1.0, 1.0, 1e9] * 6, 1e9) == pytest.approx(3.0)  # one of three lies
+    assert length("clip:times=3", [1e9], 1.0) == 1.0  # a lone first liar, and the next is bounded by the honest one
+    assert length("clip:times=3", [1e9, 1.0, 1.0], 1e9) == pytest.approx(3.0)
+    assert length("clip:times=3", [0.0] * 9 + [1.0], 1.0) == 1.0  # who sends nothing back says nothing
+    assert length("clip:times=3", [100 * 0.8**k for k in range(40)], 1e9) < 3 * 100 * 0.8**28
+    growing = [1.1**k for k in range(40)]
+    assert length("clip:times=3", growing, 1.1**40) == pytest.approx(1.1**40)
+    assert (
+        length("clip:times=3", [1.0] * 9, 20.0, local_steps=10) == 20.0
+    )  # ten times the steps may go ten times as far
+
+
+def test_clipping_bounds_statistics_and_keeps_a_variance_positive() -> None:
+    def sent(weight: float, variance: float) -> dict[str, np.ndarray]:
+        return {"w": np.full(1, weight, np.float32), "norm.running_var": np.full(1, variance, np.float32)}
+
+    chain, model = rule_named("clip:times=2"), sent(0.0, 1.0)
+    state = chain.init(model)
+    for _ in range(5):
+        state, same = chain.apply(state, model, [Upload(sent(1.0, 0.9), 1, model)])
+        assert same["norm.running_var"][0] == np.float32(0.9)
+    for hostile in (1e30, 0.0):
+        _, new = chain.apply(state, model, [Upload(sent(1.0, hostile), 1, model)])
+        assert new["w"][0] == 1.0  # only what is too long is shortened
+        assert 0 <= new["norm.running_var"][0] <= 1 + 2 * 10 * 0.1 + 1e-5
+
+
+def test_nobody_claims_more_samples_than_is_usual() -> None:
+    """One of five who claims 10,000 where the others hold 64 has a third of the mean, not 97 %."""
+    honest = [Upload(weights(0.0), 64)] * 4
+    assert applied("mean", weights(0), [*honest, Upload(weights(1.0), 10_000)])[0] > 0.97
+    assert applied("cap+mean", weights(0), [*honest, Upload(weights(1.0), 10_000)]) == pytest.approx([1 / 3])
+    assert applied("cap+mean", weights(0), [honest[0], Upload(weights(1.0), 10_000)]) == pytest.approx([2 / 3])
+    equal = [Upload(weights(value), 64) for value in (0.1, 0.7, 0.3)]
+    assert applied("cap+mean", weights(0), equal) == applied("mean", weights(0), equal)
+    within = [Upload(weights(value), samples) for value, samples in ((0.1, 20), (0.7, 40), (0.3, 33))]
+    assert applied("cap+mean", weights(0), within) == applied("mean", weights(0), within)
+
+
+def test_the_trimmed_mean_is_scipys() -> None:
+    from scipy.stats import trim_mean
+
+    values = np.random.default_rng(1).standard_normal((10, 4)).astype(np.float32)
+    uploads = [Upload(weights(*row), 1 + k) for k, row in enumerate(values)]
+    for share in (0.1, 0.2, 0.4):
+        expected = trim_mean(values, share, axis=0)
+        assert applied(f"trimmed:share={share}", weights(0, 0, 0, 0), uploads) == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_trimmed_mean_leaves_out_one_at_either_end_of_three_and_nobody_of_two() -> None:
+    uploads = [Upload(weights(value), 1) for value in (1.0, 2.0, 1e9, 3.0, 5.0)]
+    assert applied("trimmed", weights(0), uploads[:1]) == [1.0]
+    assert applied("trimmed", weights(0), uploads[:2]) == [1.5]
+    assert applied("trimmed", weights(0), uploads[:3]) == [2.0]
+    assert applied("trimmed", weights(0), uploads) == pytest.approx([10 / 3])
+
+
+def krum_by_hand(values: np.ndarray, hostile: int) -> int:
+    """The paper's definition, word for word."""
+    scores = []
+    for i, mine in enumerate(values):
+        squares = sorted(float(np.square(mine - other).sum()) for j, other in enumerate(values) if j != i)
+        scores.append(sum(squares[: len(values) - hostile - 2]))
+    return int(np.argmin(scores))
+
+
+def test_krum_is_its_definition() -> None:
+    random = np.random.default_rng(3)
+    for count, hostile in ((5, 1), (10, 2), (14, 2)):
+        values = random.standard_normal((count, 6)).astype(np.float32)
+        values[:hostile] += 40
+        uploads = [Upload(weights(*row), 7) for row in values]
+        best = krum_by_hand(values.astype(float), hostile)
+        assert applied("krum:share=0.2", weights(*[0] * 6), uploads) == values[best].tolist()
+        several = np.array(applied("krum:share=0.2,keep=3", weights(*[0] * 6), uploads))
+        assert np.abs(several).max() < 5  # none of the hostile ones is among them
+        lying = [replace(upload, samples=10_000 if k == count - 1 else 7) for k, upload in enumerate(uploads)]
+        assert applied("krum:share=0.2,keep=3", weights(*[0] * 6), lying) == several.tolist()  # claims do not count
+    few = [Upload(weights(value), 1) for value in (1.0, 2.0, 1e9, 3.0)]
+    assert applied("krum", weights(0), few) == [2.5]  # the median of four
+    assert applied("krum", weights(0), few[:1]) == [1.0]
+
+
+def test_krum_does_not_take_its_statistics_from_one_vehicle() -> None:
+    def sent(weight: float, mean: float) -> dict[str, np.ndarray]:
+        return {"w": np.full(1, weight, np.float32), "norm.running_mean": np.full(1, mean, np.float32)}
+
+    uploads = [Upload(sent(value, mean), 1) for value, mean in ((1, 1), (2, 2), (2.1, 1e9), (3, 3), (9, 4))]
+    chain = rule_named("krum")
+    new = chain.apply({}, sent(0, 0), uploads)[1]
+    assert (new["w"][0], new["norm.running_mean"][0]) == (pytest.approx(2.1, abs=0.2), 3.0)
+
+
+def distance_to_ten(model: Weights, samples: int) -> float:
+    return abs(10.0 - float(model["w"][0])) + 0 * samples
+
+
+def test_held_out_samples_tell_a_lone_liar() -> None:
+    """From 4, at a distance of 6, honest uploads come nearer to 10; a rise of a tenth is forgiven."""
+    chain, model = rule_named("heldout:rise=0.1+mean").with_heldout(distance_to_ten), weights(4)
+    good, odd, bad = (Upload(weights(value), 1, model) for value in (5, 3.5, 3.3))
+    assert merge(chain, {}, model, [good, odd])[2] == []
+    state, new, reasons = merge(chain, {}, model, [bad])
+    assert (new is model, reasons) == (True, ["refused by heldout"])
+    _, new, reasons = merge(chain, state, model, [bad, good])
+    assert (new["w"][0], reasons) == (5.0, ["refused by heldout"])
+    stale = Upload(weights(3), 1, weights(1), staleness=4)  # better than what it started from
+    assert merge(chain, {}, model, [stale])[2] == []
+    with pytest.raises(InputError, match="rule heldout needs a task with the method heldout_loss, got none"):
+        merge(rule_named("heldout"), {}, model, [good])
+
+
+def test_what_is_not_sound_changes_neither_model_nor_state() -> None:
+    chain, model = rule_named("clip+mean+momentum"), weights(4)
+    state = chain.init(model)
+    after, new, reasons = merge(chain, state, model, [Upload(weights(5), 1, model)] * 2, lambda _: False)
+    assert (after is state, new is model, reasons) == (True, True, ["spoilt the model"] * 2)
 
 
 def test_a_chain_is_applied_from_left_to_right() -> None:
@@ -101,13 +230,19 @@ def test_a_chain_is_applied_from_left_to_right() -> None:
 @pytest.mark.parametrize(
     ("rule", "line"),
     [
-        ("mena", "rule must be one of clip, mean, median, .* got 'mena'; did you mean mean?"),
+        ("mena", "rule must be one of clip, cap, heldout, mean, median, .* got 'mena'; did you mean mean?"),
         ("mean+median", "rule must have one way to combine uploads, got 2 in 'mean.median'"),
         ("adam+clip", "a step of the server stands before a guard"),
         ("mean:weight=2", "rule mean has no parameter weight: it takes none"),
         ("adam:rat=2", "rule adam has no parameter rat: its parameters are rate, beta1, beta2, tau"),
         ("adam:rate=0", "adam must have a rate > 0, got 0"),
         ("clip:times=-1", "clip must have times > 0, got -1"),
+        ("cap:times=0.5", "cap must have times >= 1, got 0.5"),
+        ("trimmed:share=0.5", "trimmed must have a share >= 0 and < 0.5, got 0.5"),
+        ("krum:share=0.7", "krum must have a share >= 0 and < 0.5, got 0.7"),
+        ("krum:keep=0", "krum must keep a whole number >= 1, got 0"),
+        ("heldout:rise=-1", "heldout must have a rise >= 0, got -1"),
+        ("heldout:samples=0", "heldout must have a whole number of samples >= 1, got 0"),
         ("momentum:beta=1", "momentum must have a beta >= 0 and < 1, got 1"),
         ("adam:rate=1,rate=2", "must give rate once, got it twice"),
         ("clip:3", "rule clip must have parameters as NAME=VALUE, got '3'"),
@@ -119,7 +254,9 @@ def test_a_rule_that_makes_no_sense_gets_a_sentence(rule: str, line: str) -> Non
     assert len(error.value.lines) == 1
 
 
-@pytest.mark.parametrize("rule", ["mean", "median", "fedasync", "fedbuff", "clip+mean", "mean+adam", "mean+momentum"])
+@pytest.mark.parametrize(
+    "rule", ["mean", "median", "trimmed", "krum", "fedasync", "fedbuff", "clip+cap+mean", "mean+adam", "mean+momentum"]
+)
 def test_bad_uploads_are_rejected_under_every_rule(rule: str) -> None:
     model, chain = weights(4), rule_named(rule)
     state = chain.init(model)

@@ -298,7 +298,7 @@ def test_its_name_gives_a_server(paper: Scenario) -> None:
     assert server_of("adaptive", None, paper, None).schedule.policy.settings == Settings()
     quick = server_of("adaptive:memory_s=300,worth=0.1", None, paper, None)
     assert quick.schedule.policy.settings == Settings(300, 0.1)
-    assert (quick.describe()["memory_s"], str(quick.rule)) == (300, "mean")
+    assert (quick.describe()["memory_s"], str(quick.rule)) == (300, "clip:times=3+cap:times=2+mean")
 
 
 def test_training_follows_and_resumes_to_the_same_bytes(paper: Scenario, tmp_path: Path) -> None:

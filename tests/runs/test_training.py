@@ -81,15 +81,24 @@ class Diverging(CountingTask):
 
 def test_a_run_that_diverges_says_so_and_keeps_the_best_finite_model(tmp_path: Path) -> None:
     history = train(Job(Diverging(), ROAD, PLAN, seed=3), tmp_path / "run")
-    assert np.isnan(history.final("loss"))
-    best = float(load_file(tmp_path / "run" / "best.safetensors")["w"][0])
+    best, last = (float(load_file(tmp_path / "run" / f"{name}.safetensors")["w"][0]) for name in ("best", "last"))
     assert best < 30
+    assert last < 30  # what cannot be evaluated is taken back
     assert abs(40 - best) == history.min_loss()
-    (sentence,) = verdict(history)
-    first = int(np.argmax(np.isnan(history.columns["loss"])))
-    assert sentence.startswith(f"The model has diverged: from round {first} on its loss is not finite")
+    broken = np.flatnonzero(np.isnan(history.columns["loss"]))
+    (sentence,) = json.loads((tmp_path / "run" / "run.json").read_text())["results"]["notices"]
+    assert sentence.startswith(f"The models of {len(broken)} rounds ({broken[0]}, {broken[1]}, ")
     assert "training.learning_rate" in sentence
-    assert json.loads((tmp_path / "run" / "run.json").read_text())["results"]["notices"] == [sentence]
+
+
+class NeverSound(CountingTask):
+    def evaluate(self, model: Weights) -> dict[str, float]:
+        return {**super().evaluate(model), "loss": float("nan")}
+
+
+def test_a_run_without_any_finite_model_says_so(tmp_path: Path) -> None:
+    (sentence,) = verdict(train(Job(NeverSound(), ROAD, PLAN, seed=3), tmp_path / "run"))
+    assert sentence.startswith("The model has diverged: from round 0 on its loss is not finite")
 
 
 class Lost(CountingTask):

@@ -97,7 +97,7 @@ def test_other_servers_by_name(paper: Scenario, name: str, written: dict[str, ob
 
 def test_a_shorthand_is_its_schedule_with_its_rule(paper: Scenario) -> None:
     short = server_of("fedasync:24,mixing=0.5", None, paper, None)
-    long = server_of("async:24", "fedasync:mixing=0.5", paper, None)
+    long = server_of("async:24", "clip+fedasync:mixing=0.5", paper, None)
     assert (short.schedule, str(short.rule)) == (long.schedule, str(long.rule))
     assert short.describe() == long.describe()
     buffered = server_of("async:24,uploads=10", "fedbuff", paper, None)

@@ -8,6 +8,8 @@ uploaded    its upload came in time          rejected    it came in time, but ca
 gave_up     it said that it would be late    failed      its app or its node broke: `reason`
 left        it is no longer there            cut_off     the round ended before its upload came
 late        its upload came after the round  dropped     it does not belong to the order that it answers: `reason`
+refused     uploads that came in time were not merged, or spoilt the model: how many `uploads`, and the `reason`
+taken_back  the full evaluation of these `rounds`' models was not finite: training goes on from the last sound one
 measuring   nodes are asked how long a message without work takes
 measured    what came of that: `round_trip_s`, the median, with quantiles, nodes and messages
 broke       the server has ended: `reason`

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from mobfl.errors import InputError
+from mobfl.learning.heldout import spread
 from mobfl.learning.task import Integers, Kpi, SgdTerms
 from mobfl.learning.torch_samples import blame, kind_of, pool_of, samples_of
 from mobfl.learning.torch_steps import device_named, gradient, load, local_steps, prepare_cpu, read
@@ -132,6 +133,17 @@ class TorchTask:
                     totals[name] += total
         return {name: total / count for name, total in totals.items()}
 
+    def heldout_loss(self, model: Weights, samples: int) -> float:
+        module = self._module()
+        load(module, model)
+        module.eval()
+        total, numbers = 0.0, torch.from_numpy(spread(len(self._validation), samples))
+        with self._addressed(np.arange(0)), torch.inference_mode():
+            for some in torch.split(numbers, self._batch_size):
+                inputs, targets = self._validation.batch(some)
+                total += self._summed_loss(module(inputs), targets)
+        return total / len(numbers)
+
     def _loss(self, module: nn.Module, numbers: Tensor) -> Tensor:
         inputs, targets = self._train.batch(numbers)
         return self._criterion(module(inputs), targets)
@@ -140,11 +152,16 @@ class TorchTask:
         """Loss and KPIs, summed over a batch. Where an output is not finite nothing is known of its sample."""
         finite = torch.isfinite(outputs).reshape(len(outputs), -1).all(dim=1)
         lost = len(outputs) - int(finite.sum())
-        loss = math.nan if lost else float(self._criterion(outputs, targets)) * len(outputs)
+        loss = self._summed_loss(outputs, targets)
         if lost:
             outputs, targets = outputs[finite], targets[finite]
         kpis = {kpi.name: _total(kpi, score, outputs, targets, lost) for kpi, score in self._scorers.items()}
         return {"loss": loss} | kpis
+
+    def _summed_loss(self, outputs: Tensor, targets: Tensor) -> float:
+        if not bool(torch.isfinite(outputs).all()):
+            return math.nan
+        return float(self._criterion(outputs, targets)) * len(outputs)
 
     def _module(self) -> nn.Module:
         """This thread's."""

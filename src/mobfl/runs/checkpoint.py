@@ -1,8 +1,10 @@
 """All that a run needs to go on, and the file that it lies in.
 
 One safetensors file holds the model that is served under its own names; other versions of it, on which vehicles are
-training, as `version/NUMBER/NAME`; and what the rule remembers as `rule/NAME`. It is never half of one checkpoint and
-half of another. The metadata say how many server steps led to it, and how many uploads were rejected on the way.
+training, as `version/NUMBER/NAME`; and what the rule remembers as `rule/NAME`. Where it is not known whether that model
+is sound, or known that it is not, the last sound one is there too, as `sound/NAME` and `sound-rule/NAME`. It is never
+half of one checkpoint and half of another. The metadata say how many server steps led to it, how many uploads were
+rejected on the way, and which rounds' models were taken back.
 
 Until a run is done, its last checkpoint also holds all that its other files are written from: the rounds as
 `rows/COLUMN`, the best model as `best/NAME`, and a digest. So it is enough to go on, whatever becomes of the others.
@@ -29,7 +31,17 @@ from mobfl.learning.rules import State
 from mobfl.learning.uploads import Upload, fault
 from mobfl.learning.weights import Weights
 
-_VERSION, _RULE, _BEST, _ROWS = "version", "rule", "best", "rows"
+_VERSION, _RULE, _SOUND, _SOUND_RULE = "version", "rule", "sound", "sound-rule"
+_BEST, _ROWS = "best", "rows"
+
+
+@dataclass(frozen=True)
+class Sound:
+    """A model whose full evaluation was finite, after so many server steps, and what the rule remembered then."""
+
+    rounds: int
+    model: Weights
+    rule_state: State
 
 
 @dataclass(frozen=True)
@@ -45,11 +57,21 @@ class Checkpoint:
     versions: Mapping[int, Weights] = field(default_factory=dict)
     rule_state: State = field(default_factory=dict)
     rejections: Mapping[str, int] = field(default_factory=dict)
+    sound: Sound | None = None  # where it may be needed: this model is not known to be sound itself
+    taken_back: tuple[int, ...] = ()  # the rounds whose models were not sound
 
     @property
     def alone(self) -> "Checkpoint":
         """The model without what is only needed to go on."""
-        return replace(self, versions={}, rule_state={})
+        return replace(self, versions={}, rule_state={}, sound=None)
+
+    @property
+    def settled(self) -> "Checkpoint":
+        """As a run ends: on a sound model, if there is one."""
+        if self.sound is None:
+            return self
+        lost = range(self.sound.rounds, self.rounds)
+        return replace(self, model=self.sound.model, sound=None, taken_back=(*self.taken_back, *lost))
 
 
 @dataclass(frozen=True)
@@ -74,7 +96,12 @@ def write_checkpoint(file: Path, checkpoint: Checkpoint, kept: Kept | None = Non
 
 
 def _metadata(checkpoint: Checkpoint) -> dict[str, Any]:
-    return {"rounds": checkpoint.rounds, "rejections": dict(sorted(checkpoint.rejections.items()))}
+    told: dict[str, Any] = {"rounds": checkpoint.rounds, "rejections": dict(sorted(checkpoint.rejections.items()))}
+    if checkpoint.taken_back:
+        told["taken_back"] = list(checkpoint.taken_back)
+    if checkpoint.sound is not None:
+        told["sound"] = checkpoint.sound.rounds
+    return told
 
 
 def _digest(tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any]) -> str:
@@ -88,7 +115,9 @@ def _digest(tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any]) ->
 
 def _flat(checkpoint: Checkpoint) -> dict[str, Any]:
     versions = ((f"{_VERSION}/{number}/", model) for number, model in sorted(checkpoint.versions.items()))
-    groups = (("", checkpoint.model), *versions, (f"{_RULE}/", checkpoint.rule_state))
+    sound = checkpoint.sound
+    before = () if sound is None else ((f"{_SOUND}/", sound.model), (f"{_SOUND_RULE}/", sound.rule_state))
+    groups = (("", checkpoint.model), *versions, (f"{_RULE}/", checkpoint.rule_state), *before)
     return {prefix + name: values for prefix, arrays in groups for name, values in arrays.items()}
 
 
@@ -105,7 +134,9 @@ def read_last(file: Path, reference: Weights) -> tuple[Checkpoint, Kept | None]:
         if "digest" in metadata and metadata["digest"] != _digest(tensors, metadata):
             raise ValueError("one that was changed since")
         found, kept = _parted(tensors, metadata), _kept(tensors, metadata)
-    for each in (found.model, *found.versions.values(), *([] if kept is None else [kept.best.model])):
+    others = [kept.best.model] if kept is not None else []
+    others += [found.sound.model] if found.sound is not None else []
+    for each in (found.model, *found.versions.values(), *others):
         if (reason := fault(reference, Upload(each, 1))) is not None:
             raise InputError(f"{file} must be this task's model, got one that is {reason}")
     return found, kept
@@ -142,13 +173,17 @@ def _below(prefix: str, tensors: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _parted(tensors: Mapping[str, Any], metadata: Mapping[str, Any]) -> Checkpoint:
-    model, state, versions = dict[str, Any](), dict[str, Any](), defaultdict[int, dict[str, Any]](dict)
+    groups, versions = defaultdict[str, dict[str, Any]](dict), defaultdict[int, dict[str, Any]](dict)
     for name, values in tensors.items():
-        first, *rest = name.split("/", 2)
-        if first == _VERSION and len(rest) == 2:
-            versions[int(rest[0])][rest[1]] = values
-        elif first == _RULE and rest:
-            state[name.split("/", 1)[1]] = values
+        first, _, rest = name.partition("/")
+        number, _, own = rest.partition("/")
+        if first == _VERSION and own:
+            versions[int(number)][own] = values
+        elif first in (_RULE, _SOUND, _SOUND_RULE) and rest:
+            groups[first][rest] = values
         elif not ("kept" in metadata and first in (_BEST, _ROWS)):
-            model[name] = values
-    return Checkpoint(int(metadata["rounds"]), model, dict(versions), state, dict(metadata["rejections"]))
+            groups[""][name] = values
+    sound = Sound(int(metadata["sound"]), groups[_SOUND], groups[_SOUND_RULE]) if "sound" in metadata else None
+    taken_back = tuple(int(number) for number in metadata.get("taken_back", ()))
+    rounds, rejections = int(metadata["rounds"]), dict(metadata["rejections"])
+    return Checkpoint(rounds, groups[""], dict(versions), groups[_RULE], rejections, sound, taken_back)

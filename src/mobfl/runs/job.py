@@ -9,10 +9,10 @@ from typing import Any
 
 from mobfl.errors import InputError
 from mobfl.learning.codecs import CODECS, Codec, codec_named
+from mobfl.learning.heldout import heldout_loss_of
 from mobfl.learning.holdings import check_samples
 from mobfl.learning.local import LOCALS, LocalTraining, local_named
 from mobfl.learning.rules import RULES, Rule
-from mobfl.learning.rules.chain import Link
 from mobfl.learning.task import Task
 from mobfl.mobility.crossings import Crossings
 from mobfl.mobility.observed import ObservedTraffic
@@ -122,7 +122,7 @@ class Job:
     @cached_property
     def _code(self) -> dict[str, dict[str, str]]:
         """Which code the parts are that are not ours."""
-        links: tuple[Link, ...] = getattr(self._server.rule, "links", ())
+        links = self._server.rule.links
         by_name = self.rule is None or isinstance(self.rule, str)
         found = {
             f"rule {link.wish.name}": RULES.code(link.wish.name) if by_name else provenance(link.part) for link in links
@@ -156,6 +156,13 @@ def training_site(scenario: Scenario, seed: int, crossings: Crossings | None) ->
     return Site(seen.crossings, Delays.of(scenario), seed, seen.start_s, duration_s)
 
 
+def _check_heldout(job: Job) -> None:
+    if job.server.rule.needs_heldout and heldout_loss_of(job.task) is None:
+        raise InputError(
+            f"rule {job.server.rule} needs a task with the method heldout_loss, which the task {job.task.name} has not"
+        )
+
+
 def check_job(job: Job) -> float:
     """How many seconds of virtual time the job trains; raises if it cannot take a single server step."""
     from mobfl.runs.loop import server_steps
@@ -169,6 +176,7 @@ def check_job(job: Job) -> float:
     used = job.task.record.get("loss_scale")
     if used is not None and used != training.loss_scale:
         raise InputError(f"training.loss_scale must be the task's, {used!r}, got {training.loss_scale!r}")
+    _check_heldout(job)
     refuse_falling(job.scenario, schedule)
     if next(server_steps(schedule, site), None) is None:
         raise InputError(f"training.duration_s must be at least {schedule.least}, got {site.duration_s:g}")

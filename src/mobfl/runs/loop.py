@@ -5,7 +5,7 @@ evaluated. Every draw is addressed by vehicle and attempt and every sum has its 
 how many workers there are.
 """
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -17,16 +17,15 @@ from typing import Any
 
 from mobfl.learning.codecs import Codec, travelled
 from mobfl.learning.rates import learning_rate
-from mobfl.learning.rules import merge
 from mobfl.learning.rules.draws import addressed_draw
 from mobfl.learning.task import Task
 from mobfl.learning.uploads import Upload
 from mobfl.learning.vehicles import Vehicles
 from mobfl.learning.weights import Weights
+from mobfl.runs.adoption import Adoption, known_sound
 from mobfl.runs.checkpoint import Checkpoint
 from mobfl.runs.history import Row
 from mobfl.runs.job import Job
-from mobfl.runs.models import Models
 from mobfl.runs.task_check import checked_scores
 from mobfl.servers.site import Site
 from mobfl.servers.steps import Contribution, Schedule, ServerStep
@@ -50,32 +49,29 @@ def fresh_start(task: Task, seed: int) -> tuple[Checkpoint, dict[str, float]]:
 
 def learn(job: Job, begun: Checkpoint, scores: Scores, workers: int = 1) -> Iterator[Learnt]:
     """The server steps after `begun`, whose model has these scores, for as long as training or the traffic lasts."""
-    task, server, site = job.task, job.server, job.site
+    task, site = job.task, job.site
     # As they were made, so that nothing goes from one run to the next.
     local, codec = deepcopy((job.local_training[0], job.upload_codec[0]))
     vehicles = Vehicles.of(task, job.scenario.classes, local, job.seed)
-    models, known = Models(begun, job.scenario.training.average_s), _known(dict(scores))
-    state = begun.rule_state or server.rule.init(begun.model)
-    rejected = Counter(begun.rejections)
+    adoption, known = Adoption(job, begun), _known(dict(scores))
     waiting = deque[Callable[[], Learnt]]()
     before_s = 0.0
     with _workers(workers) as submit:
-        for step in server_steps(server.schedule, site):
+        for step in server_steps(job.server.schedule, site):
             elapsed_s, before_s = step.end_s - before_s, step.end_s
             if step.number < begun.rounds:
                 continue
             coming = [
-                submit(_upload, vehicles, codec, site, step, each, models.version(each.version))
+                submit(_upload, vehicles, codec, site, step, each, adoption.version(each.version))
                 for each in step.uploads
             ]
-            uploads, draw = [upload() for upload in coming], addressed_draw(job.seed, step.number)
-            state, new, reasons = merge(server.rule, state, models.latest, uploads, draw)
-            rejected += Counter(reasons)
-            if models.advance(step, new, elapsed_s):
-                # The next step's vehicles train while this model is evaluated.
-                known = submit(_scored, task, models.served)
-            reached = Checkpoint(step.number + 1, models.served, models.others, state, dict(rejected))
-            waiting.append(partial(_learnt, step, len(reasons), reached, known))
+            uploads, before = [upload() for upload in coming], adoption.served
+            # While they trained, the model that they were given was evaluated.
+            adoption.judge(step.number, known()["loss"])
+            reasons = adoption.take_in(step, uploads, elapsed_s, addressed_draw(job.seed, step.number))
+            if adoption.served is not before:
+                known = submit(_scored, task, adoption.served)
+            waiting.append(partial(_learnt, step, len(reasons), adoption.checkpoint, known))
             while len(waiting) > workers - 1:
                 yield waiting.popleft()()
         while waiting:
@@ -114,7 +110,8 @@ def row_of(step: ServerStep, rejected: int) -> dict[str, Any]:
 
 
 def _learnt(step: ServerStep, rejected: int, reached: Checkpoint, scores: Callable[[], Scores]) -> Learnt:
-    return Learnt(row_of(step, rejected) | dict(scores()), reached)
+    row = row_of(step, rejected) | dict(scores())
+    return Learnt(row, known_sound(reached, row["loss"]))
 
 
 # Starts a call and returns what fetches its result.

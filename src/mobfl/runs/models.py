@@ -18,6 +18,11 @@ class Models:
         self._number, self._versions = begun.rounds, {begun.rounds: begun.model, **begun.versions}
 
     @property
+    def number(self) -> int:
+        """Of the latest: how many server steps led to it."""
+        return self._number
+
+    @property
     def latest(self) -> Weights:
         return self._versions[self._number]
 
@@ -39,6 +44,10 @@ class Models:
         self._versions = {**kept, self._number: new}
         before, self.served = self.served, self._averaged(new, elapsed_s)
         return self.served is not before
+
+    def take_back(self, model: Weights) -> None:
+        """Training goes on from this model, which is served again."""
+        self.served = self._versions[self._number] = model
 
     def _averaged(self, new: Weights, elapsed_s: float) -> Weights:
         """An exponential average over virtual time; the very same one where it has not moved."""

@@ -78,7 +78,7 @@ class Recording:
         folder.write_rows(self.folder, self.history)
         write_checkpoint(self.folder / BEST, self.best)
         if status == "done":
-            self.last = self.last.alone
+            self.last = self.last.settled.alone
         write_checkpoint(self.folder / LAST, self.last, None if status == "done" else self._kept)
         progress = {"status": status, "reason": reason, "results": self._results()}
         folder.write_run(self.folder, self.description | progress)
@@ -93,15 +93,17 @@ class Recording:
 
 def _results(history: History, last: Checkpoint) -> dict[str, Any]:
     uploads = history.columns["uploads"] - history.columns["rejected"]
+    taken_back = {"taken_back": list(last.taken_back)} if last.taken_back else {}
     return {
         "rounds": len(history),
         "virtual_s": float(history.columns["end_s"][-1]) if len(history) else 0.0,
         "rounds_with_uploads": int((uploads > 0).sum()),
         "rejections": dict(sorted(last.rejections.items())),
+        **taken_back,
         "min_loss": history.min_loss(),
         "best": {kpi.name: history.best(kpi.name) for kpi in history.kpis},
         "final": {name: history.final(name) for name in ("loss", *(kpi.name for kpi in history.kpis))},
-        "notices": verdict(history),
+        "notices": verdict(history, last.taken_back),
     }
 
 

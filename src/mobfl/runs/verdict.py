@@ -1,18 +1,40 @@
 """What is to be said of a run that went wrong, each with the likely reason."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from mobfl.runs.history import History
 
+_NAMED = 5  # rounds that a sentence names
 
-def verdict(history: History) -> list[str]:
-    """Sentences that a person should read before using the model; none if it has learnt something."""
+
+def verdict(history: History, taken_back: Sequence[int] = ()) -> list[str]:
+    """Sentences that a person should read before using the model; none if it has learnt something.
+
+    Args:
+        history: The run's.
+        taken_back: The rounds whose models were not sound, so that the run went back to the one before.
+    """
     if not len(history):
         return []
-    for sentence in (_diverged(history), _without_uploads(history), _no_better(history)):
+    lost = [_lost(taken_back)] if taken_back else []
+    diverged = None if taken_back else _diverged(history)
+    for sentence in (diverged, _without_uploads(history), _no_better(history)):
         if sentence is not None:
-            return [sentence]
-    return []
+            return [*lost, sentence]
+    return lost
+
+
+def _lost(rounds: Sequence[int]) -> str:
+    named = ", ".join(map(str, rounds[:_NAMED])) + (", …" if len(rounds) > _NAMED else "")
+    one = len(rounds) == 1
+    models = f"The model of round {named}" if one else f"The models of {len(rounds)} rounds ({named})"
+    return (
+        f"{models} had a loss that is not finite and {'was' if one else 'were'} taken back: training went on from the"
+        " last sound model. If it happens again and again, the steps are too long (lower training.learning_rate), or"
+        " somebody sends bad uploads (choose another rule)."
+    )
 
 
 def _diverged(history: History) -> str | None:

@@ -46,7 +46,7 @@ class Asynchronous:
 
     @property
     def rule(self) -> str:
-        return "fedasync" if self.uploads == 1 else "fedbuff"
+        return "clip+fedasync" if self.uploads == 1 else "clip+fedbuff"
 
     @property
     def least(self) -> str:

@@ -18,7 +18,7 @@ from dataclasses import asdict, fields
 from typing import Any, TypeAlias
 
 from mobfl.errors import InfeasibleError, InputError
-from mobfl.learning.rules import RULES, Chain, Rule, rule_named
+from mobfl.learning.rules import GUARDED_MEAN, RULES, Chain, Rule, rule_named
 from mobfl.learning.rules.chain import Link
 from mobfl.mobility.crossings import Crossings
 from mobfl.parts import Kind, Wish
@@ -67,11 +67,11 @@ def server_of(given: AnyPlan, rule: "str | Rule | None", scenario: Scenario, cro
     if own_rule is not None and rule is not None:
         _refuse_both(given, own_rule, rule)
     elif own_rule is not None:
-        rule = str(own_rule)
+        rule = f"clip+{own_rule}"
     return Server(schedule, _rule(rule, schedule))
 
 
-def _rule(rule: "str | Rule | None", schedule: Schedule) -> Rule:
+def _rule(rule: "str | Rule | None", schedule: Schedule) -> Chain:
     if rule is None or isinstance(rule, str):
         return rule_named(schedule.rule if rule is None else rule)
     return rule if isinstance(rule, Chain) else Chain((Link.of(deepcopy(rule), Wish(type(rule).__name__)),))
@@ -160,7 +160,7 @@ class OwnSchedule:
 
     def __init__(self, schedule: Any, name: str) -> None:
         self._schedule, self.name = schedule, str(getattr(schedule, "name", name))
-        self.rule = str(getattr(schedule, "rule", "mean"))
+        self.rule = str(getattr(schedule, "rule", GUARDED_MEAN))
         self.makes_stale = bool(getattr(schedule, "makes_stale", False))
         self.least = str(getattr(schedule, "least", "its first step"))
         self.steps = schedule.steps

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from mobfl.errors import InputError
+from mobfl.learning.rules import GUARDED_MEAN
 from mobfl.rounds.rules import FixedPlan, Outcome, Policy, Rounds, simulate_rounds
 from mobfl.servers.site import Site
 from mobfl.servers.steps import Contribution, Schedule, ServerStep
@@ -14,7 +15,7 @@ from mobfl.servers.steps import Contribution, Schedule, ServerStep
 class PlannedRounds:
     """Rounds of a policy; `description` is what run.json says of them."""
 
-    rule: ClassVar[str] = "mean"
+    rule: ClassVar[str] = GUARDED_MEAN
     makes_stale: ClassVar[bool] = False
 
     policy: Policy

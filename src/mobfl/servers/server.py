@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mobfl.errors import InputError
-from mobfl.learning.rules import Rule
-from mobfl.learning.rules.chain import Link
+from mobfl.learning.rules import Chain
 from mobfl.servers.steps import Schedule
 
 
@@ -15,10 +14,10 @@ class Server:
     """Whose uploads make a step, and what the step makes of them."""
 
     schedule: Schedule
-    rule: Rule
+    rule: Chain
 
     def __post_init__(self) -> None:
-        if getattr(self.rule, "needs_staleness", False) and not self.schedule.makes_stale:
+        if self.rule.needs_staleness and not self.schedule.makes_stale:
             raise InputError(
                 f"rule {self.rule} weighs uploads by their staleness, and under the plan {self.schedule.name} none is"
                 " stale: choose the plan async, or another rule"
@@ -31,7 +30,7 @@ class Server:
     def describe(self) -> dict[str, Any]:
         """The plan of run.json: the schedule's own words, under the name of both together where they have one."""
         description = self.schedule.describe()
-        links: tuple[Link, ...] = getattr(self.rule, "links", ())
+        links = [link for link in self.rule.links if link.role != "guard"]
         name = links[0].wish.name if len(links) == 1 else ""
         single = name != "fedasync" or description.get("uploads") == 1
         if description["policy"] != "async" or name not in SHORTHANDS or not single:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, ClassVar
 
+from mobfl.learning.rules import GUARDED_MEAN
 from mobfl.servers.site import Site, Vehicle
 from mobfl.servers.steps import Contribution, ServerStep, check_local_steps
 
@@ -19,7 +20,7 @@ class WaitForAll:
     """Whoever is there as a round starts takes part; it ends when all of them have uploaded or left."""
 
     name: ClassVar[str] = "wait-for-all"
-    rule: ClassVar[str] = "mean"
+    rule: ClassVar[str] = GUARDED_MEAN
     makes_stale: ClassVar[bool] = False
     least: ClassVar[str] = "as long as its first round takes"
 

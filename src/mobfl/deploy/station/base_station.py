@@ -15,13 +15,11 @@ from mobfl.deploy.station.round_loop import Attempt, RoundSeen, RoundWork, as_ro
 from mobfl.deploy.station.settling import Settled
 from mobfl.learning.accounting import ledger_of
 from mobfl.learning.rates import learning_rate
-from mobfl.learning.rules import merge
 from mobfl.learning.rules.draws import secret_draw
 from mobfl.rounds.rules import FOREVER, Order, Policy, Rounds, joined
-from mobfl.runs.checkpoint import Checkpoint
+from mobfl.runs.adoption import Adoption
 from mobfl.runs.history import Row
 from mobfl.runs.loop import Learnt, row_of
-from mobfl.runs.models import Models
 from mobfl.runs.recording import Recording
 from mobfl.servers.rounds import single_steps
 
@@ -47,17 +45,19 @@ class BaseStation:
     def __init__(self, settled: Settled, recording: Recording, log: EventLog) -> None:
         self._job, self._recording, self._log = settled.job, recording, log
         self._site, self._orders = settled.job.site, Orders(settled.policy)
-        self._models = Models(recording.last, self._job.scenario.training.average_s)
-        self._rule = settled.job.server.rule
-        self._rule_state = recording.last.rule_state or self._rule.init(recording.last.model)
-        self._ledger = ledger_of(self._rule)  # by node: whoever comes back as another node is another vehicle to it
+        self._adoption = Adoption(settled.job, recording.last)
+        self._verdicts = list[tuple[int, float]]()  # of the full evaluation, on models that were handed out
+        # By node: whoever comes back as another node is another vehicle to it.
+        self._ledger = ledger_of(settled.job.server.rule)
         recording.more_results = lambda _: {} if self._ledger is None else {"privacy": self._ledger.results()}
         self._transfer_s = self._site.delays.transfer_s
         scores = recording.scores
         known = not math.isnan(scores["loss"])  # else it was killed before that
-        self._evaluations = Evaluations(self._job.task.evaluate, self._models.served, scores if known else None)
-        if not known:
-            self._evaluations.add(len(recording.rows) - 1, self._models.served)
+        self._evaluations = Evaluations(self._job.task.evaluate, self._adoption.served, scores if known else None)
+        if known:
+            self._adoption.judge(recording.last.rounds, scores["loss"])
+        else:
+            self._evaluations.add(len(recording.rows) - 1, self._adoption.served)
 
     @property
     def _scores(self) -> list[str]:
@@ -94,23 +94,21 @@ class BaseStation:
     def _work(self, number: int, start_s: float) -> RoundWork:
         order, passed = self._orders.now, (start_s - self._site.start_s) / self._site.duration_s
         rate = learning_rate(self._job.scenario.training, passed)
-        return RoundWork(number, start_s, order.round_s, order.local_steps, rate, self._models.latest)
+        return RoundWork(number, start_s, order.round_s, order.local_steps, rate, self._adoption.latest)
 
     def finish(self, work: RoundWork, seen: RoundSeen) -> Row:
         """The model moves, and all that is needed to go on is on disk before anybody gets the next one."""
         block = as_rounds(work, seen.attempts, self._transfer_s)
         (step,) = single_steps(block, self._site.start_s)
-        self._rule_state, new, rejections = merge(
-            self._rule, self._rule_state, self._models.latest, seen.uploads, secret_draw, len(seen.refused)
-        )
+        self._note_scores()
+        self._judge(work.number, work.end_s)
+        rejections = self._adoption.take_in(step, seen.uploads, work.round_s, secret_draw, seen.refused)
         self._note_joined(seen.attempts)
-        rejected = [*seen.refused, *rejections]
-        self._models.advance(step, new, work.round_s)
-        row = row_of(step, len(rejected)) | dict.fromkeys(self._scores, math.nan)
-        counted = dict(Counter(self._recording.last.rejections) + Counter(rejected))
-        reached = Checkpoint(step.number + 1, self._models.served, self._models.others, self._rule_state, counted)
-        self._recording.add(Learnt(row, reached))
-        self._evaluations.add(work.number, self._models.served)
+        for reason, count in sorted(Counter(rejections).items()):
+            self._log.add("refused", work.number, work.end_s, reason=reason, uploads=count)
+        row = row_of(step, len(seen.refused) + len(rejections)) | dict.fromkeys(self._scores, math.nan)
+        self._recording.add(Learnt(row, self._adoption.checkpoint))
+        self._evaluations.add(work.number, self._adoption.served)
         self._note_scores()
         self._recording.save("running", 1)
         known = {name: value for name, value in row.items() if name not in ("round", *self._scores)}
@@ -125,9 +123,19 @@ class BaseStation:
     def _note_scores(self, wait: bool = False) -> None:
         for rounds, model, scores in self._evaluations.done(wait):
             self._recording.score(rounds, model, scores)
+            self._verdicts.append((rounds[-1] + 1, scores["loss"]))
+
+    def _judge(self, number: int, at_s: float) -> None:
+        """What evaluations have said since takes effect between two rounds, when nobody is training."""
+        for version, loss in self._verdicts:
+            if lost := self._adoption.judge(version, loss):
+                self._log.add("taken_back", number, at_s, rounds=lost)
+        self._verdicts.clear()
 
     def close(self) -> None:
         self._note_scores(wait=True)
+        self._judge(len(self._recording.rows), self.next_start_s)
+        self._recording.last = self._adoption.checkpoint
         self._evaluations.close()
         self._recording.save("done", 1)
 

@@ -2,13 +2,14 @@
 
 A link plays one of three roles, told by its method. All may have `init(model) -> state`; a state is named arrays.
 
-guard      guard(state, model, uploads) -> (state, uploads)     changes or drops uploads before they are combined
+guard      guard(state, model, uploads) -> (state, uploads)     changes or drops uploads before they are combined;
+           with `needs_heldout = True` it is also given the loss on held-out samples
 combine    apply(state, model, uploads) -> (state, model)       one model of all; every chain has exactly one
 step       step(state, model, proposed) -> (state, model)       how far the server goes towards what was combined
 
 A link with `draws = True` is given a random generator as its last argument.
 """
 
-from mobfl.learning.rules.chain import RULES, Chain, Rule, State, merge, rule_named
+from mobfl.learning.rules.chain import GUARDED_MEAN, RULES, Chain, Rule, State, merge, rule_named
 
-__all__ = ["RULES", "Chain", "Rule", "State", "merge", "rule_named"]
+__all__ = ["GUARDED_MEAN", "RULES", "Chain", "Rule", "State", "merge", "rule_named"]

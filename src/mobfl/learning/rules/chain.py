@@ -1,7 +1,7 @@
 """A rule is a chain of links: guards, one way to combine, steps of the server. `clip+median+adam:rate=0.01`."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, is_dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, is_dataclass, replace
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mobfl.errors import InputError, PartError
+from mobfl.learning.heldout import HeldoutLoss
 from mobfl.learning.rules.draws import Draw
 from mobfl.learning.uploads import Upload, sorted_out
 from mobfl.learning.weights import Weights, unlike
@@ -24,8 +25,12 @@ RULES = Kind(
     ("apply", "guard", "step"),
     {
         "clip": f"{_PLACE}.clip:Clip",
+        "cap": f"{_PLACE}.cap:Cap",
+        "heldout": f"{_PLACE}.heldout:Heldout",
         "mean": f"{_PLACE}.mean:Mean",
         "median": f"{_PLACE}.median:Median",
+        "trimmed": f"{_PLACE}.trimmed:Trimmed",
+        "krum": f"{_PLACE}.krum:Krum",
         "private": f"{_PLACE}.private:Private",
         "fedasync": f"{_PLACE}.fedasync:FedAsync",
         "fedbuff": f"{_PLACE}.fedbuff:FedBuff",
@@ -33,6 +38,8 @@ RULES = Kind(
         "adam": f"{_PLACE}.adam:ServerAdam",
     },
 )
+# What schedules go by unless a rule is named: one upload can neither be far from the model nor weigh more than others.
+GUARDED_MEAN = "clip+cap+mean"
 _ROLES = ("guard", "apply", "step")  # in the order in which they stand in a chain
 _WORDS = {"guard": "a guard", "apply": "a way to combine", "step": "a step of the server"}
 
@@ -57,6 +64,7 @@ class Link:
     part: Any
     role: str
     wish: Wish
+    heldout: HeldoutLoss | None = None  # for a guard that asks what models score
 
     @classmethod
     def of(cls, part: Any, wish: Wish) -> "Link":
@@ -71,17 +79,26 @@ class Link:
         return bool(getattr(self.part, "draws", False))
 
     @property
+    def needs_heldout(self) -> bool:
+        """Whether its method is given the loss on held-out samples too."""
+        return bool(getattr(self.part, "needs_heldout", False))
+
+    @property
     def hides_content(self) -> bool:
         """Whether nobody may tell from the model what was in an upload: it is asked too where none is good."""
         return bool(getattr(self.part, "hides_content", False))
 
     def called(self, place: int, draw: Draw | None, *given: Any) -> Any:
         """What its method makes of a state and more; `place` is its own in the chain."""
-        if not self.draws:
-            return getattr(self.part, self.role)(*given)
-        if draw is None:
-            raise ValueError(f"rule {self.wish.name} draws, and was given nothing to draw from")
-        return getattr(self.part, self.role)(*given, draw(place))
+        if self.needs_heldout:
+            if self.heldout is None:
+                raise InputError(f"rule {self.wish.name} needs a task with the method heldout_loss, got none")
+            given = (*given, self.heldout)
+        if self.draws:
+            if draw is None:
+                raise ValueError(f"rule {self.wish.name} draws, and was given nothing to draw from")
+            given = (*given, draw(place))
+        return getattr(self.part, self.role)(*given)
 
     @property
     def values(self) -> dict[str, Any]:
@@ -131,6 +148,14 @@ class Chain:
     def hides_content(self) -> bool:
         return any(link.hides_content for link in self.links)
 
+    @property
+    def needs_heldout(self) -> bool:
+        return any(link.needs_heldout for link in self.links)
+
+    def with_heldout(self, loss: HeldoutLoss | None) -> "Chain":
+        """The same chain, whose links may ask what a model's loss on held-out samples is."""
+        return Chain(tuple(replace(link, heldout=loss) for link in self.links))
+
     def init(self, model: Weights) -> State:
         return {
             key: values for n, link in enumerate(self.links) for key, values in self._named(n, link.init(model)).items()
@@ -139,27 +164,48 @@ class Chain:
     def apply(
         self, state: State, model: Weights, uploads: Sequence[Upload], draw: Draw | None = None
     ) -> tuple[State, Weights]:
-        new, proposed = dict[str, NDArray[Any]](), model
+        state, kept, _ = self.guarded(state, model, uploads, draw)
+        return self.combined(state, model, kept, draw) if kept or self.hides_content else (state, model)
+
+    def guarded(
+        self, state: State, model: Weights, uploads: Sequence[Upload], draw: Draw | None = None
+    ) -> tuple[State, Sequence[Upload], list[str]]:
+        """What the guards let through, and for each upload that they drop, who did."""
+        refused = list[str]()
         for n, link in enumerate(self.links):
-            own: State = {
-                key.split("/", 1)[1]: values for key, values in state.items() if key.startswith(self._prefix(n))
-            }
+            if link.role == "guard" and uploads:
+                own, kept = link.called(n, draw, self._own(n, state), model, uploads)
+                state = self._with_own(n, state, own)
+                refused += [f"refused by {link.wish.name}"] * (len(uploads) - len(kept))
+                uploads = kept
+        return state, uploads, refused
+
+    def combined(
+        self, state: State, model: Weights, uploads: Sequence[Upload], draw: Draw | None = None
+    ) -> tuple[State, Weights]:
+        """One model of the uploads that the guards let through, and how far the server goes towards it."""
+        proposed = model
+        for n, link in enumerate(self.links):
             if link.role == "guard":
-                own, uploads = link.called(n, draw, own, model, uploads)
-                if not uploads:
-                    return {**state, **new, **self._named(n, own)}, model
-            elif link.role == "apply":
-                own, proposed = link.checked(model, link.called(n, draw, own, model, uploads))
-            else:
-                own, proposed = link.checked(model, link.called(n, draw, own, model, proposed))
-            new |= self._named(n, _checked(link.wish, own))
-        return new, proposed
+                continue
+            given = uploads if link.role == "apply" else proposed
+            own, proposed = link.checked(model, link.called(n, draw, self._own(n, state), model, given))
+            state = self._with_own(n, state, own)
+        return state, proposed
 
     def _prefix(self, number: int) -> str:
         return f"{number}-{self.links[number].wish.name}/"
 
     def _named(self, number: int, state: State) -> dict[str, NDArray[Any]]:
         return {f"{self._prefix(number)}{key}": values for key, values in state.items()}
+
+    def _own(self, number: int, state: State) -> State:
+        prefix = self._prefix(number)
+        return {key.removeprefix(prefix): values for key, values in state.items() if key.startswith(prefix)}
+
+    def _with_own(self, number: int, state: State, own: State) -> State:
+        others = {key: values for key, values in state.items() if not key.startswith(self._prefix(number))}
+        return others | self._named(number, _checked(self.links[number].wish, own))
 
 
 def _checked(wish: Wish, state: Any) -> State:
@@ -190,22 +236,32 @@ def _check_order(text: str, roles: Sequence[str]) -> None:
             )
 
 
+SPOILT = "spoilt the model"
+
+
 def merge(
-    rule: Rule,
+    rule: Chain,
     state: State,
     model: Weights,
     uploads: Sequence[Upload],
+    is_sound: Callable[[Weights], bool] = lambda _: True,
     draw: Draw | None = None,
     refused: int = 0,
 ) -> tuple[State, Weights, list[str]]:
     """The rule's new state, the next model, and why uploads were rejected. Without a good upload nothing changes.
 
-    A rule that hides what was in uploads is asked wherever anybody answered: `refused` counts answers that were not
-    even uploads.
+    Nor does it where what the rule proposes is not sound: nobody can tell which of its uploads has spoilt it. A rule
+    that hides what was in uploads is asked wherever anybody answered: `refused` counts answers that were not even
+    uploads.
     """
     good, rejections = sorted_out(model, uploads)
-    hides = bool(uploads or refused) and getattr(rule, "hides_content", False)
+    hides = bool(uploads or refused) and rule.hides_content
     if not (good or hides):
         return state, model, rejections
-    state, new = rule.apply(state, model, good, draw) if isinstance(rule, Chain) else rule.apply(state, model, good)
-    return state, new, rejections
+    guarded, kept, dropped = rule.guarded(state, model, good, draw)
+    if not (kept or hides):
+        return guarded, model, [*rejections, *dropped]
+    combined, new = rule.combined(guarded, model, kept, draw)
+    if not is_sound(new):
+        return state, model, [*rejections, *dropped, *([SPOILT] * len(kept))]
+    return combined, new, [*rejections, *dropped]

@@ -1,8 +1,10 @@
 """A bound on how far one upload may be from the model that it started from.
 
-The bound follows what uploads usually are: `times` the running median of ‖upload − base‖, as in adaptive clipping
-(G. Andrew et al., "Differentially Private Learning with Adaptive Clipping", NeurIPS 2021, arXiv:1905.03871), here by a
-fading average of each step's median. An upload within the bound passes bit for bit.
+The bound follows what uploads usually are, as in adaptive clipping (G. Andrew et al., "Differentially Private Learning
+with Adaptive Clipping", NeurIPS 2021, arXiv:1905.03871), here by the median of the latest uploads and those of this
+step. A median has no liar's size in it as long as most are honest; of an even number it is the lower one, so that a
+lone first liar is outvoted by the next upload. Changes are measured per local step, for H may differ between rounds. An
+upload within the bound passes bit for bit.
 """
 
 from collections.abc import Sequence
@@ -10,18 +12,23 @@ from dataclasses import dataclass, replace
 from math import inf
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mobfl.errors import InputError
 from mobfl.learning.rules.chain import State
 from mobfl.learning.uploads import Upload
 from mobfl.learning.weights import Weights, is_statistic
 
-_FADING = 0.1  # the share of the newest median in the running one
+_REMEMBERED = 20  # uploads before this step
+# Statistics of batch norm follow the last few batches, so honest ones vary far more than what is trained.
+_STATISTICS_TIMES = 10.0
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Clip:
-    """Shortens changes longer than times × their running median; statistics of batch norm are left alone."""
+    """Shortens changes longer than times × the median of the latest uploads'; honest ones hardly ever are."""
 
     times: float = 3.0
 
@@ -29,33 +36,52 @@ class Clip:
         if not 0 < self.times < inf:
             raise InputError(f"clip must have times > 0, got {self.times:g}")
 
-    def init(self, model: Weights) -> State:  # noqa: ARG002
-        return {"median": np.zeros(1)}  # none is known yet
+    def init(self, model: Weights) -> State:
+        return {"lengths": np.zeros((0, 1 + len(_statistics(model))))}  # none is known yet
 
     def guard(self, state: State, model: Weights, uploads: Sequence[Upload]) -> tuple[State, Sequence[Upload]]:
-        norms = [_norm(upload.weights, upload.base or model) for upload in uploads]
-        known, latest = float(state["median"][0]), float(np.median(norms))
-        bound = self.times * (known or latest)
-        clipped = [_shortened(upload, model, norm, bound) for upload, norm in zip(uploads, norms, strict=True)]
-        # What is learnt of the bound is bounded too: one step cannot lift it far.
-        median = latest if not known else (1 - _FADING) * known + _FADING * min(latest, bound)
-        return {"median": np.array([median])}, clipped
+        """A column of lengths for all that is trained, and one for each array of statistics."""
+        statistics = _statistics(model)
+        lengths = np.array([_lengths(upload, upload.base or model, statistics) for upload in uploads])
+        known = np.concatenate([state["lengths"], lengths])
+        times = np.array([self.times] + [self.times * _STATISTICS_TIMES] * len(statistics))
+        shares = _shares(lengths, times * _lower_medians(known))
+        clipped = [
+            _shortened(upload, upload.base or model, dict(zip(statistics, share[1:], strict=True)), share[0])
+            for upload, share in zip(uploads, shares, strict=True)
+        ]
+        return {"lengths": known[-_REMEMBERED:]}, clipped
 
 
-def _norm(weights: Weights, base: Weights) -> float:
-    squares = (
-        np.square(weights[name].astype(np.float64) - base[name]).sum() for name in base if not is_statistic(name)
-    )
-    return float(np.sqrt(sum(squares)))
+def _statistics(model: Weights) -> list[str]:
+    return [name for name in model if is_statistic(name)]
 
 
-def _shortened(upload: Upload, model: Weights, norm: float, bound: float) -> Upload:
-    if norm <= bound:
+def _lengths(upload: Upload, base: Weights, statistics: Sequence[str]) -> list[float]:
+    squares = {name: float(np.square(upload.weights[name].astype(np.float64) - base[name]).sum()) for name in base}
+    trained = sum(square for name, square in squares.items() if name not in statistics)
+    steps = max(upload.local_steps, 1)
+    return [np.sqrt(trained) / steps, *(np.sqrt(squares[name]) for name in statistics)]
+
+
+def _lower_medians(lengths: Floats) -> Floats:
+    """By column; who sends back what he was given says nothing of how long changes are."""
+    columns = [np.sort(column[column > 0]) for column in lengths.T]
+    return np.array([column[(len(column) - 1) // 2] if len(column) else inf for column in columns])
+
+
+def _shares(lengths: Floats, bounds: Floats) -> Floats:
+    """How much of each change is left: 1 within the bound."""
+    return np.divide(bounds, lengths, out=np.ones_like(lengths), where=lengths > bounds)
+
+
+def _shortened(upload: Upload, base: Weights, shares: dict[str, float], trained: float) -> Upload:
+    """Between base and upload, so a variance stays >= 0; the very same upload where nothing is too long."""
+    if trained == 1 and all(share == 1 for share in shares.values()):
         return upload
-    base, share = upload.base or model, bound / norm
     weights = {
         name: values
-        if is_statistic(name)
+        if (share := shares.get(name, trained)) == 1
         else (base[name] + share * (values.astype(np.float64) - base[name])).astype(values.dtype)
         for name, values in upload.weights.items()
     }

@@ -14,7 +14,7 @@ from mobfl.learning.weights import Weights
 
 
 class Median:
-    """The median of the uploads, number by number; all vehicles count the same."""
+    """The median of the uploads, number by number; all vehicles count the same. From 3 uploads on."""
 
     def apply(self, state: State, model: Weights, uploads: Sequence[Upload]) -> tuple[State, Weights]:
         return state, {

@@ -8,6 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from mobfl.errors import InputError
+from mobfl.learning.heldout import spread
 from mobfl.learning.task import Integers, Kpi, Pool, SgdTerms, TaskRequest
 from mobfl.learning.weights import Weights
 from mobfl.rng import stream
@@ -40,8 +41,8 @@ class Backend(Protocol):
 
     def gradient(self, model: Weights, batch: Integers) -> Weights: ...
 
-    def outputs(self, model: Weights) -> layout.Floats:
-        """The validation samples' scores of all beam pairs."""
+    def outputs(self, model: Weights, numbers: Integers | None = None) -> layout.Floats:
+        """The scores of all beam pairs for these validation samples, or for all of them."""
 
 
 class BeamTask:
@@ -89,6 +90,12 @@ class BeamTask:
 
     def evaluate(self, model: Weights) -> dict[str, float]:
         return scores(self._backend.outputs(model), self._validation.targets, self._loss_scale)
+
+    def heldout_loss(self, model: Weights, samples: int) -> float:
+        numbers = spread(len(self._validation), samples)
+        return scores(self._backend.outputs(model, numbers), self._validation.targets[numbers], self._loss_scale)[
+            "loss"
+        ]
 
 
 def beam_task(options: BeamOptions, request: TaskRequest) -> BeamTask:
@@ -159,9 +166,10 @@ class FusedBackend:
             gradient,
         )
 
-    def outputs(self, model: Weights) -> layout.Floats:
-        outputs = np.empty((len(self._validation), layout.CLASSES), np.float32)
-        fused.predict(*layout.pack(model), self._validation.grids, self._workspace(1, _STACKED), outputs)
+    def outputs(self, model: Weights, numbers: Integers | None = None) -> layout.Floats:
+        grids = self._validation.grids if numbers is None else self._validation.grids[numbers]
+        outputs = np.empty((len(grids), layout.CLASSES), np.float32)
+        fused.predict(*layout.pack(model), grids, self._workspace(1, _STACKED), outputs)
         return outputs
 
     def _workspace(self, *sizes: int) -> fused.Workspace:

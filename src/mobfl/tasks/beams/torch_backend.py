@@ -35,12 +35,13 @@ class TorchBackend:
     def gradient(self, model: Weights, batch: Integers) -> Weights:
         return gradient(self._module(), self._loss, model, batch)
 
-    def outputs(self, model: Weights) -> NDArray[np.float32]:
+    def outputs(self, model: Weights, numbers: Integers | None = None) -> NDArray[np.float32]:
         module = self._module()
         load(module, model)
         module.eval()
+        wanted = self._validation if numbers is None else self._validation[torch.from_numpy(numbers)]
         with torch.inference_mode():
-            parts = [module(grids.float()) for grids in torch.split(self._validation, _VALIDATE_AT_ONCE)]
+            parts = [module(grids.float()) for grids in torch.split(wanted, _VALIDATE_AT_ONCE)]
         return torch.cat(parts).cpu().numpy()
 
     def _loss(self, module: nn.Module, batch: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from mobfl.errors import InputError
 from mobfl.files.cache import cache_folder
+from mobfl.learning.heldout import spread
 from mobfl.learning.task import Integers, Kpi, Pool, SgdTerms, TaskRequest
 from mobfl.learning.torch_steps import device_named, gradient, load, local_steps, prepare_cpu, read
 from mobfl.learning.weights import Weights
@@ -84,7 +85,7 @@ class TrajectoryTask:
             "damaged_sequences": len(train.damaged) + len(validation.damaged),
         }
         self.damaged = (*train.damaged, *validation.damaged)  # a sentence for each sequence that was left out
-        self._own = threading.local()
+        self._own, self._heldout = threading.local(), dict[int, Batch]()
 
     def initial_weights(self, seed: int) -> Weights:
         with torch.random.fork_rng(devices=[]):
@@ -107,6 +108,14 @@ class TrajectoryTask:
         futures, scores, loss = self._forecast(model)
         return {"loss": loss} | benchmark_scores(futures, scores, self._truth)
 
+    def heldout_loss(self, model: Weights, samples: int) -> float:
+        module, batch = self._module(), self._heldout_batch(min(samples, len(self._validation)))
+        load(module, model)
+        module.eval()
+        with torch.inference_mode():
+            futures, scores = module(batch)
+            return float(lanegcn_loss(futures, scores, batch.future, batch.seen))
+
     def forecasts(self, model: Weights) -> list[Forecast]:
         """Of the validation scenes' agents, in the order of the store."""
         futures, scores, _ = self._forecast(model)
@@ -125,6 +134,12 @@ class TrajectoryTask:
                 all_futures.append(futures[batch.agents].double().cpu().numpy())
                 all_scores.append(scores[batch.agents].double().cpu().numpy())
         return np.concatenate(all_futures), np.concatenate(all_scores), loss / len(self._validation)
+
+    def _heldout_batch(self, samples: int) -> Batch:
+        if samples not in self._heldout:
+            scenes = self._validation.scenes(spread(len(self._validation), samples).tolist())
+            self._heldout[samples] = batch_of(scenes).to(self._device)
+        return self._heldout[samples]
 
     @cached_property
     def _validation_batches(self) -> list[Batch]:
