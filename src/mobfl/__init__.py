@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING, Any
 
 from mobfl import theory
 from mobfl.errors import EXTRAS, InfeasibleError, InputError, MissingExtraError, MobflError, PartError
+from mobfl.planning.anytime import plan_anytime
 from mobfl.planning.planner import algorithm_1, best_round_s, plan, plan_many
-from mobfl.planning.plans import Plan, Plans, TracePlan
+from mobfl.planning.plans import AnytimePlan, Plan, Plans, TracePlan
 from mobfl.scenario import Scenario, load_scenario
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ _LATER = {
     "train": "mobfl.runs.training",
 }
 __all__ = [
+    "AnytimePlan",
     "Codec",
     "Contribution",
     "Crossings",
@@ -116,6 +118,7 @@ __all__ = [
     "load_scenario",
     "load_sweep",
     "plan",
+    "plan_anytime",
     "plan_many",
     "read_crossings",
     "read_history",
