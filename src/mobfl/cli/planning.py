@@ -21,6 +21,7 @@ from mobfl.cli.options import (
     working,
 )
 from mobfl.errors import InputError
+from mobfl.planning.anytime import plan_anytime
 from mobfl.planning.planner import plan as best_plan
 from mobfl.planning.plans import Plan
 from mobfl.planning.sensitivity import OFF_BY, sensitivity
@@ -31,6 +32,12 @@ from mobfl.scenario import Scenario, packaged_scenarios
 @takes_scenario
 @trace_option
 @section_option
+@click.option(
+    "--for",
+    "schedule",
+    metavar="SCHEDULE",
+    help="What is planned: rounds of one H (the default), or anytime rounds, `anytime` or `anytime:knows=leaving`.",
+)
 @json_option
 @plot_option
 @click.pass_context
@@ -40,6 +47,7 @@ def plan(
     settings: tuple[str, ...],
     trace: Path | None,
     section: str | None,
+    schedule: str | None,
     as_json: bool,
     plot: Path | None,
 ) -> None:
@@ -51,6 +59,9 @@ def plan(
     if plot is not None and trace is not None:
         raise InputError("--plot draws Theorem 1's surface, which a plan from a --trace does not use")
     loaded = load(scenario, settings)
+    if schedule is not None:
+        _refuse_beside_for(plot=plot, trace=trace)
+        context.exit(_plan_for(schedule, loaded, scenario, as_json))
     crossings = read_trace(trace, section)
     with working("planning") if crossings is not None else nullcontext():
         best = best_plan(loaded, crossings)
@@ -68,6 +79,35 @@ def plan(
         else:
             print_trace_plan(console(), crossings, str(trace), best)
     context.exit(INFEASIBLE if best.reason is not None else 0)
+
+
+def _refuse_beside_for(**given: object) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise InputError(f"--{name} goes with plans of one H, got --for")
+
+
+def _plan_for(schedule: str, loaded: Scenario, title: str, as_json: bool) -> int:
+    """Plans another kind of rounds, and returns the exit status."""
+    best = plan_anytime(loaded, _knowledge(schedule))
+    if as_json:
+        click.echo(json.dumps(best.to_dict(), indent=2))
+    else:
+        from mobfl.cli.tables import print_anytime_plan
+
+        print_anytime_plan(console(), loaded, title, best, best_plan(loaded))
+    return INFEASIBLE if best.reason is not None else 0
+
+
+def _knowledge(schedule: str) -> theory.Knows:
+    """What vehicles know, of `anytime:knows=…`."""
+    name, _, parameters = schedule.partition(":")
+    key, _, value = parameters.partition("=")
+    for knows in theory.KNOWLEDGE:
+        if name == "anytime" and (not parameters or (key == "knows" and value == knows)):
+            return knows
+    choices = "|".join(theory.KNOWLEDGE)
+    raise InputError(f"--for must be anytime or anytime:knows={choices}, got {schedule!r}")
 
 
 def _beside(scenario: Scenario, best: Plan, by_theorem: bool) -> dict[str, Any]:

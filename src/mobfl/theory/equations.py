@@ -97,6 +97,11 @@ class Conditions:
         return Traversal(self.length_m, TruncatedNormal(self.speed_mps, self.speed_sd_mps, low))
 
     @property
+    def mean_dwell_s(self) -> Any:
+        """E[D], which is T0 where speeds do not spread."""
+        return average(*self.dwell.nodes(Constant(self.dwell_s)))
+
+    @property
     def averages(self) -> Any:
         """Whether more uploads make a round worth more, for every road."""
         return self.noise_uploads > _LEAST_NOISE

@@ -25,6 +25,8 @@ RULES = Kind(
         "clip": f"{_PLACE}.clip:Clip",
         "mean": f"{_PLACE}.mean:Mean",
         "median": f"{_PLACE}.median:Median",
+        "steps": f"{_PLACE}.steps:ByStepsMean",
+        "fednova": f"{_PLACE}.fednova:FedNova",
         "fedasync": f"{_PLACE}.fedasync:FedAsync",
         "fedbuff": f"{_PLACE}.fedbuff:FedBuff",
         "momentum": f"{_PLACE}.momentum:ServerMomentum",
