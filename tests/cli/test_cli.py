@@ -62,7 +62,7 @@ def test_a_plan_for_anytime_rounds() -> None:
     [
         (["--for", "anytime:knows=all"], "--for must be anytime or anytime:knows=nothing|mean|leaving, got"),
         (["--for", "mobfl"], "--for must be anytime or anytime:knows=nothing|mean|leaving, got 'mobfl'"),
-        (["--for", "anytime", "--plot", "plan.pdf"], "--plot goes with plans of one H, got --for"),
+        (["--for", "anytime", "--plot", "plan.pdf"], "--plot draws plans of one H, got --for"),
         (["--for", "anytime", "--set", "training.noise_uploads=2"], "training.noise_uploads must be 0 for anytime"),
     ],
 )

@@ -3,7 +3,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mobfl import InputError, Scenario, plan, plan_anytime, theory
+from mobfl import Crossings, InputError, Scenario, plan, plan_anytime, theory
+from mobfl.mobility.poisson import poisson_crossings
+from mobfl.planning.trace import Trace
 from mobfl.theory import KNOWLEDGE, Knows
 from roads_at_random import log_uniform, scenarios
 
@@ -82,3 +84,31 @@ def test_nonsense_is_named(paper: Scenario) -> None:
         plan_anytime(paper, "all")  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"training.noise_uploads must be 0 for anytime rounds, got 2"):
         plan_anytime(paper.with_values({"training.noise_uploads": 2}))
+
+
+@pytest.mark.parametrize("knows", KNOWLEDGE)
+def test_on_poisson_traffic_a_trace_promises_what_theory_does(paper: Scenario, knows: Knows) -> None:
+    block = next(poisson_crossings(paper, seed=3))
+    crossings = Crossings(block.vehicle[:12_000], block.enter_s[:12_000], block.leave_s[:12_000])
+    found, best = plan_anytime(paper, knows, crossings), plan_anytime(paper, knows)
+    assert found.objective == pytest.approx(best.objective, rel=0.03)
+    assert float(theory.anytime_objective(paper, found.round_s, knows)) >= 0.98 * best.objective
+    assert found.expected_uploads == pytest.approx(
+        float(theory.uploads_of_steps(paper, 1, found.round_s, knows)), rel=0.05
+    )
+    assert found.averaged_objective is None
+    there = Trace(crossings, 1.0).longest_steps(theory.Conditions.of(paper), best.round_s, knows)
+    assert there[0] == pytest.approx(float(theory.longest_steps(paper, best.round_s, knows)), rel=0.03)
+
+
+def test_vehicles_placed_by_hand(paper: Scenario) -> None:
+    """Steps of 0.2 s: one who is there for 10 s of every 100 s and knows it fits 40 steps, once in a round of 50 s."""
+    steady = paper.with_values({"compute.extra_step_s": 0})
+    times = 100.0 * np.arange(101)
+    trace = Trace(Crossings(np.arange(101), times, times + 10.0), 1.0)
+    steps, uploads, valid = trace.longest_steps(theory.Conditions.of(steady), 50.0, "leaving")
+    whole, cut = 40 / 100 * (50 - 10), 2 * sum(0.2 for n in range(1, 41) for _ in range(n)) / 100
+    assert steps == pytest.approx(whole + cut, rel=0.02)
+    assert uploads == valid == pytest.approx((50 + 10 - 2 * 2.2) / 100, rel=0.02)
+    nothing = trace.longest_steps(theory.Conditions.of(steady), 50.0, "nothing")
+    assert nothing[1] == pytest.approx((10 - 2.2) / 100, rel=0.05)  # only who is there at the round's end

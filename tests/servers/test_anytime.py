@@ -9,7 +9,7 @@ from mobfl.runs.job import training_site
 from mobfl.runs.loop import server_steps
 from mobfl.servers.choice import PlanRequest
 from mobfl.servers.names import plan_name, server_of
-from stories import STEADY, STORY, columns, story
+from stories import columns, story
 
 FALSE_ALARM = 1e-6
 
@@ -96,8 +96,3 @@ def test_names_go_there_and_back(paper: Scenario) -> None:
 def test_nonsense_is_named(paper: Scenario, given: str, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         server_of(given, None, paper, None)
-
-
-def test_recorded_traffic_needs_a_t() -> None:
-    with pytest.raises(InputError, match="must be given its T on recorded traffic, as in anytime:8"):
-        server_of("anytime", None, STEADY, STORY)

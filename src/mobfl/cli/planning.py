@@ -3,7 +3,7 @@
 import json
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -26,6 +26,9 @@ from mobfl.planning.planner import plan as best_plan
 from mobfl.planning.plans import Plan
 from mobfl.planning.sensitivity import OFF_BY, sensitivity
 from mobfl.scenario import Scenario, packaged_scenarios
+
+if TYPE_CHECKING:
+    from mobfl.mobility.crossings import Crossings
 
 
 @click.command()
@@ -60,8 +63,9 @@ def plan(
         raise InputError("--plot draws Theorem 1's surface, which a plan from a --trace does not use")
     loaded = load(scenario, settings)
     if schedule is not None:
-        _refuse_beside_for(plot=plot, trace=trace)
-        context.exit(_plan_for(schedule, loaded, scenario, as_json))
+        if plot is not None:
+            raise InputError("--plot draws plans of one H, got --for")
+        context.exit(_plan_for(schedule, loaded, scenario, read_trace(trace, section), as_json))
     crossings = read_trace(trace, section)
     with working("planning") if crossings is not None else nullcontext():
         best = best_plan(loaded, crossings)
@@ -81,21 +85,16 @@ def plan(
     context.exit(INFEASIBLE if best.reason is not None else 0)
 
 
-def _refuse_beside_for(**given: object) -> None:
-    for name, value in given.items():
-        if value is not None:
-            raise InputError(f"--{name} goes with plans of one H, got --for")
-
-
-def _plan_for(schedule: str, loaded: Scenario, title: str, as_json: bool) -> int:
+def _plan_for(schedule: str, loaded: Scenario, title: str, crossings: "Crossings | None", as_json: bool) -> int:
     """Plans another kind of rounds, and returns the exit status."""
-    best = plan_anytime(loaded, _knowledge(schedule))
+    with working("planning") if crossings is not None else nullcontext():
+        best = plan_anytime(loaded, _knowledge(schedule), crossings)
     if as_json:
         click.echo(json.dumps(best.to_dict(), indent=2))
     else:
         from mobfl.cli.tables import print_anytime_plan
 
-        print_anytime_plan(console(), loaded, title, best, best_plan(loaded))
+        print_anytime_plan(console(), loaded, title, best, best_plan(loaded, crossings))
     return INFEASIBLE if best.reason is not None else 0
 
 

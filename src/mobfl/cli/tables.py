@@ -61,7 +61,7 @@ def print_anytime_plan(console: Console, scenario: Scenario, title: str, plan: A
     """Beside the plan of one H for the same road."""
     console.print(f"[bold]Scenario[/bold] {escape(title)}")
     console.print(_scenario_table(scenario))
-    if plan.reason is not None or plan.objective is None or plan.averaged_objective is None:
+    if plan.reason is not None:
         console.print(f"\n[bold]No plan is possible[/bold]: {plan.reason}.", soft_wrap=True)
         return
     console.print(f"\n[bold]Plan[/bold] for anytime rounds of vehicles that know {_KNOWN[plan.knows]}")
@@ -69,7 +69,8 @@ def print_anytime_plan(console: Console, scenario: Scenario, title: str, plan: A
     table.add_row("round_s", f"[bold]{plan.round_s:.4f}[/bold] s", "T, the length of a round")
     table.add_row("objective", f"{plan.objective:.5g} /s", "v, local steps per second of the round's longest training")
     average = "what an average weighted by steps advances per second"
-    table.add_row("averaged_objective", f"{plan.averaged_objective:.5g} /s", average)
+    if plan.averaged_objective is not None:
+        table.add_row("averaged_objective", f"{plan.averaged_objective:.5g} /s", average)
     table.add_row("local_steps", f"{plan.local_steps:.4g}", "of a round's longest training, on average")
     table.add_row("expected_uploads", f"{plan.expected_uploads:.4g}", "uploads per round")
     table.add_row("valid_round_prob", f"{plan.valid_round_prob:.4g}", "chance of a round with an upload")

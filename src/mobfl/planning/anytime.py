@@ -7,6 +7,7 @@ Proofs are in docs/background/theory.md.
 """
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +15,12 @@ from numpy.typing import NDArray
 from mobfl import theory
 from mobfl.errors import InputError
 from mobfl.planning.cells import Top, top_between
-from mobfl.planning.plans import AnytimePlan, no_plan
+from mobfl.planning.plans import AnytimePlan, no_plan, no_plan_on_trace
+from mobfl.scenario import Scenario
 from mobfl.theory import Conditions, Knows
+
+if TYPE_CHECKING:
+    from mobfl.mobility.crossings import Crossings
 
 Array = NDArray[np.float64]
 
@@ -26,23 +31,42 @@ _ROUNDING = 4 * np.finfo(float).eps
 _LAST_STEP = 1e-12  # of T
 
 
-def plan_anytime(scenario: theory.AnyRoad, knows: Knows = "nothing") -> AnytimePlan:
+def plan_anytime(
+    scenario: theory.AnyRoad, knows: Knows = "nothing", crossings: "Crossings | None" = None
+) -> AnytimePlan:
     """The round length T that maximises v(T), the valid local steps per second of anytime rounds.
 
     Args:
         scenario: The road, its traffic and its delays.
         knows: What vehicles know of their leaving: "nothing", the "mean" stay of the road, or their "leaving" itself.
+        crossings: Recorded traffic, instead of the scenario's road and traffic.
     """
     road = Conditions.of(scenario)
     if road.noise is not None:
         raise InputError(f"training.noise_uploads must be 0 for anytime rounds, got {road.noise}")
     if knows not in theory.KNOWLEDGE:
         raise InputError(f"knows must be one of {', '.join(theory.KNOWLEDGE)}, got {knows!r}")
+    if crossings is not None:
+        if isinstance(scenario, Conditions):
+            raise TypeError("planning from crossings needs a Scenario, for the share of vehicles that takes part")
+        return _plan_on_trace(scenario, knows, crossings)
     if theory.max_local_steps(road) < 1:
         return AnytimePlan("infeasible", knows=knows, reason=no_plan(road).reason)
     top = best_anytime_round(road, knows)
     error = top.bound / top.objective - 1
     return AnytimePlan.at(road, top.round_s, knows, error if error > 64 * _ROUNDING else None)
+
+
+def _plan_on_trace(scenario: Scenario, knows: Knows, crossings: "Crossings") -> AnytimePlan:
+    from mobfl.planning.trace import Trace, best_anytime_on_trace
+
+    trace, road = Trace(crossings, scenario.traffic.participation), Conditions.of(scenario)
+    round_s = best_anytime_on_trace(trace, road, knows)
+    if round_s is None:
+        longest_s = min(float(crossings.dwell_s.max()), trace.longest_round_s)
+        return AnytimePlan("infeasible", knows=knows, reason=no_plan_on_trace(road, longest_s).reason)
+    steps, uploads, valid = trace.longest_steps(road, round_s, knows)
+    return AnytimePlan("ok", round_s, steps / round_s, uploads, valid, steps, knows=knows)
 
 
 def best_anytime_round(road: Conditions, knows: Knows) -> Top:

@@ -137,7 +137,8 @@ class AnytimePlan:
         expected_uploads: How many vehicles upload in a round, on average.
         valid_round_prob: The chance that anybody does.
         local_steps: T·v(T), the mean of a round's longest training.
-        averaged_objective: What an average weighted by steps really advances, in local steps per second.
+        averaged_objective: What an average weighted by steps really advances, in local steps per second; None where the
+            traffic is recorded.
         knows: What vehicles know of their leaving.
         reason: Why there is no plan.
         objective_error: By which share of v another T might be better; None: by none.

@@ -93,9 +93,7 @@ def _round_s(request: PlanRequest, given: float | None, knows: Knows) -> float:
         if not 0 < given < math.inf:
             raise InputError(f"plan anytime must have T > 0 s, got {given:g}")
         return float(given)
-    if request.crossings is not None:
-        raise InputError("plan anytime must be given its T on recorded traffic, as in anytime:8, got none")
-    best = plan_anytime(request.scenario, knows)
+    best = plan_anytime(request.scenario, knows, request.crossings)
     if best.round_s is None:
         raise InfeasibleError(best.reason or "")
     return best.round_s
