@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from mobfl.mobility.crossings import Crossings
     from mobfl.mobility.recorded import read_crossings
     from mobfl.mobility.sources import TrafficSource
+    from mobfl.planning.anytime import plan_anytime
     from mobfl.planning.at_least import LeastUploads
     from mobfl.planning.planner import algorithm_1, best_round_s, plan, plan_many
-    from mobfl.planning.plans import GuaranteedPlan, Plan, Plans, TracePlan
+    from mobfl.planning.plans import AnytimePlan, GuaranteedPlan, Plan, Plans, TracePlan
     from mobfl.rounds.rules import Order, Policy, Rounds
     from mobfl.rounds.simulation import Simulation, simulate
     from mobfl.runs.folder import read_history
@@ -39,6 +40,7 @@ __version__ = "0.1.0"
 
 # Loaded when first asked for: planning does without Numba, and a signal does not meet a command that still imports.
 _LATER = {
+    "AnytimePlan": "mobfl.planning.plans",
     "Codec": "mobfl.learning.codecs",
     "Contribution": "mobfl.servers.steps",
     "Crossings": "mobfl.mobility.crossings",
@@ -78,6 +80,7 @@ _LATER = {
     "load_scenario": "mobfl.scenario",
     "load_sweep": "mobfl.experiments.sweep_file",
     "plan": "mobfl.planning.planner",
+    "plan_anytime": "mobfl.planning.anytime",
     "plan_many": "mobfl.planning.planner",
     "read_crossings": "mobfl.mobility.recorded",
     "read_history": "mobfl.runs.folder",
@@ -87,6 +90,7 @@ _LATER = {
     "train": "mobfl.runs.training",
 }
 __all__ = [
+    "AnytimePlan",
     "Codec",
     "Contribution",
     "Crossings",
@@ -131,6 +135,7 @@ __all__ = [
     "load_scenario",
     "load_sweep",
     "plan",
+    "plan_anytime",
     "plan_many",
     "read_crossings",
     "read_history",

@@ -33,7 +33,7 @@ class Wish:
     values: Mapping[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        given = [*self.words, *(f"{key}={_said(value)}" for key, value in self.values.items())]
+        given = [*self.words, *(f"{key}={said(value)}" for key, value in self.values.items())]
         return self.name + (f":{','.join(given)}" if given else "")
 
 
@@ -188,7 +188,7 @@ def _is_number(text: str) -> bool:
     return isinstance(read_value(text.strip()), int | float)
 
 
-def _said(value: Any) -> str:
+def said(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return f"{value:.12g}" if isinstance(value, float) else str(value)

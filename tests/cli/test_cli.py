@@ -46,6 +46,38 @@ def test_settings_names_and_files(tmp_path: Path) -> None:
     assert json.loads(changed.stdout)["local_steps"] == 48
 
 
+def test_a_plan_for_anytime_rounds() -> None:
+    found = json.loads(run("plan", "--for", "anytime", "--json").stdout)
+    assert (found["status"], found["schedule"], found["knows"], found["reason"]) == ("ok", "anytime", "nothing", None)
+    assert found["round_s"] == pytest.approx(10.0969, abs=1e-4)
+    assert found["objective"] == pytest.approx(1.94460, abs=1e-5)
+    assert found["local_steps"] == pytest.approx(found["round_s"] * found["objective"])
+    table = run("plan", "--for", "anytime:knows=leaving").stdout
+    assert "14.2814 s" in table
+    assert "The best rounds of one H, (24, 11.78 s), have g = 1.215 /s." in table
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["--for", "anytime:knows=all"], "--for must be anytime or anytime:knows=nothing|mean|leaving, got"),
+        (["--for", "mobfl"], "--for must be anytime or anytime:knows=nothing|mean|leaving, got 'mobfl'"),
+        (["--for", "anytime", "--plot", "plan.pdf"], "--plot and --least-uploads are for plans of one H, got --for"),
+        (["--for", "anytime", "--set", "training.noise_uploads=2"], "training.noise_uploads must be 0 for anytime"),
+    ],
+)
+def test_what_cannot_be_planned_for_is_named(arguments: list[str], line: str) -> None:
+    done = run("plan", *arguments)
+    assert done.returncode == 2
+    assert line in done.stderr
+
+
+def test_an_infeasible_plan_for_anytime_is_status_3_too() -> None:
+    done = run("plan", "--for", "anytime", "--set", "road.length_m=40", "--json")
+    assert (done.returncode, json.loads(done.stdout)["status"]) == (3, "infeasible")
+    assert "No plan is possible" in run("plan", "--for", "anytime", "--set", "road.length_m=40").stdout
+
+
 def test_an_infeasible_plan_is_status_3_with_nulls() -> None:
     done = run("plan", "--set", "road.length_m=40", "--json")
     plan = json.loads(done.stdout)

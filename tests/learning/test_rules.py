@@ -55,6 +55,24 @@ def test_the_median_of_three_is_not_moved_by_a_liar() -> None:
     assert applied("median", weights(0, 0), uploads[:2]) == [1.5, 5.5]  # of two nobody can be outvoted
 
 
+def test_longer_trainings_count_more_if_steps_do() -> None:
+    """From 0: 10 with one step and 20 samples, 40 with three steps and 10 samples."""
+    uploads = [Upload(weights(10), 20, weights(0), local_steps=1), Upload(weights(40), 10, weights(0), local_steps=3)]
+    assert applied("mean", weights(0), uploads) == [20.0]
+    assert applied("steps:power=0", weights(0), uploads) == [20.0]
+    assert applied("steps", weights(0), uploads) == [pytest.approx((10 * 20 + 40 * 30) / 50)]
+    assert applied("steps:power=2", weights(0), uploads) == [pytest.approx((10 * 20 + 40 * 90) / 110)]
+    assert applied("steps:power=5000", weights(0), uploads) == [40.0]  # the longest alone, without an overflow
+
+
+def test_fednova_averages_changes_per_step() -> None:
+    """From 1: changes of 9 in one step (two thirds of the samples) and 39 in three; τ_eff = 5/3."""
+    uploads = [Upload(weights(10), 20, weights(1), local_steps=1), Upload(weights(40), 10, weights(1), local_steps=3)]
+    assert applied("fednova", weights(1), uploads) == [pytest.approx(1 + 5 / 3 * (2 / 3 * 9 + 1 / 3 * 13))]
+    alike = [Upload(weights(0.1 * n), n, weights(1), local_steps=4) for n in (3, 5, 7)]
+    assert applied("fednova", weights(1), alike) == applied("mean", weights(1), alike)
+
+
 def test_momentum_goes_on_in_the_direction_of_before() -> None:
     chain, model = rule_named("momentum:beta=0.5"), weights(0)
     state = chain.init(model)
@@ -236,6 +254,7 @@ def test_a_chain_is_applied_from_left_to_right() -> None:
         ("mean:weight=2", "rule mean has no parameter weight: it takes none"),
         ("adam:rat=2", "rule adam has no parameter rat: its parameters are rate, beta1, beta2, tau"),
         ("adam:rate=0", "adam must have a rate > 0, got 0"),
+        ("steps:power=-1", "steps must have a power >= 0, got -1"),
         ("clip:times=-1", "clip must have times > 0, got -1"),
         ("cap:times=0.5", "cap must have times >= 1, got 0.5"),
         ("trimmed:share=0.5", "trimmed must have a share >= 0 and < 0.5, got 0.5"),

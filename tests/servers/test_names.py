@@ -124,7 +124,8 @@ def test_a_rule_that_needs_staleness_needs_a_schedule_that_has_some(paper: Scena
 
 HT = "plan must be H,T with a whole H >= 1, best or epoch, and T > 0 s, best, T0 or T0/2"
 ONE_OF = (
-    "plan must be H,T, one of mobfl, adaptive, wait-for-all, async, fedasync, fedbuff, or MODULE:OBJECT of your own"
+    "plan must be H,T, one of mobfl, adaptive, anytime, wait-for-all, async, fedasync, fedbuff, or MODULE:OBJECT of"
+    " your own"
 )
 
 

@@ -3,7 +3,7 @@
 import json
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -21,11 +21,15 @@ from mobfl.cli.options import (
     working,
 )
 from mobfl.errors import InputError
+from mobfl.planning.anytime import plan_anytime
 from mobfl.planning.at_least import LeastUploads
 from mobfl.planning.planner import plan as best_plan
 from mobfl.planning.plans import GuaranteedPlan, Plan
 from mobfl.planning.sensitivity import OFF_BY, sensitivity
 from mobfl.scenario import Scenario, packaged_scenarios
+
+if TYPE_CHECKING:
+    from mobfl.mobility.crossings import Crossings
 
 
 @click.command()
@@ -34,6 +38,12 @@ from mobfl.scenario import Scenario, packaged_scenarios
 @section_option
 @click.option("--least-uploads", type=int, metavar="M", help="Plan for rounds with at least so many uploads.")
 @click.option("--with-prob", type=float, metavar="P", help="How surely they come, below 1; by default 0.9.")
+@click.option(
+    "--for",
+    "schedule",
+    metavar="SCHEDULE",
+    help="What is planned: rounds of one H (the default), or anytime rounds, `anytime` or `anytime:knows=leaving`.",
+)
 @json_option
 @plot_option
 @click.pass_context
@@ -45,6 +55,7 @@ def plan(
     section: str | None,
     least_uploads: int | None,
     with_prob: float | None,
+    schedule: str | None,
     as_json: bool,
     plot: Path | None,
 ) -> None:
@@ -60,6 +71,10 @@ def plan(
     if least is not None and trace is not None:
         raise InputError("--least-uploads counts on Poisson traffic and goes without --trace")
     loaded = load(scenario, settings)
+    if schedule is not None:
+        if plot is not None or least is not None:
+            raise InputError("--plot and --least-uploads are for plans of one H, got --for")
+        context.exit(_plan_for(schedule, loaded, scenario, read_trace(trace, section), as_json))
     crossings = read_trace(trace, section)
     with working("planning") if crossings is not None else nullcontext():
         best = best_plan(loaded, crossings, least)
@@ -85,6 +100,30 @@ def _least(uploads: int | None, prob: float | None) -> LeastUploads | None:
             raise InputError("--with-prob goes with --least-uploads, got it alone")
         return None
     return LeastUploads(uploads) if prob is None else LeastUploads(uploads, prob)
+
+
+def _plan_for(schedule: str, loaded: Scenario, title: str, crossings: "Crossings | None", as_json: bool) -> int:
+    """Plans another kind of rounds, and returns the exit status."""
+    with working("planning") if crossings is not None else nullcontext():
+        best = plan_anytime(loaded, _knowledge(schedule), crossings)
+    if as_json:
+        click.echo(json.dumps(best.to_dict(), indent=2))
+    else:
+        from mobfl.cli.tables import print_anytime_plan
+
+        print_anytime_plan(console(), loaded, title, best, best_plan(loaded, crossings))
+    return INFEASIBLE if best.reason is not None else 0
+
+
+def _knowledge(schedule: str) -> theory.Knows:
+    """What vehicles know, of `anytime:knows=…`."""
+    name, _, parameters = schedule.partition(":")
+    key, _, value = parameters.partition("=")
+    for knows in theory.KNOWLEDGE:
+        if name == "anytime" and (not parameters or (key == "knows" and value == knows)):
+            return knows
+    choices = "|".join(theory.KNOWLEDGE)
+    raise InputError(f"--for must be anytime or anytime:knows={choices}, got {schedule!r}")
 
 
 def _beside(scenario: Scenario, best: Plan, by_theorem: bool) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mobfl import theory
-from mobfl.planning.plans import GuaranteedPlan, Plan, TracePlan
+from mobfl.planning.plans import AnytimePlan, GuaranteedPlan, Plan, TracePlan
 from mobfl.planning.sensitivity import OFF_BY, sensitivity
 from mobfl.scenario import Scenario
 from mobfl.scenario.symbols import SYMBOLS
@@ -57,6 +57,32 @@ def print_plan(console: Console, scenario: Scenario, title: str, plan: Plan) -> 
         return
     console.print(f"\n[bold]Loss of {goal}[/bold] when a value is off by {OFF_BY:.0%} and the plan is kept")
     console.print(_sensitivity_table(scenario, plan))
+
+
+def print_anytime_plan(console: Console, scenario: Scenario, title: str, plan: AnytimePlan, fixed: Plan) -> None:
+    """Beside the plan of one H for the same road."""
+    console.print(f"[bold]Scenario[/bold] {escape(title)}")
+    console.print(_scenario_table(scenario))
+    if plan.reason is not None:
+        console.print(f"\n[bold]No plan is possible[/bold]: {plan.reason}.", soft_wrap=True)
+        return
+    console.print(f"\n[bold]Plan[/bold] for anytime rounds of vehicles that know {_KNOWN[plan.knows]}")
+    table = Table(box=None, show_header=False)
+    table.add_row("round_s", f"[bold]{plan.round_s:.4f}[/bold] s", "T, the length of a round")
+    table.add_row("objective", f"{plan.objective:.5g} /s", "v, local steps per second of the round's longest training")
+    average = "what an average weighted by steps advances per second"
+    if plan.averaged_objective is not None:
+        table.add_row("averaged_objective", f"{plan.averaged_objective:.5g} /s", average)
+    table.add_row("local_steps", f"{plan.local_steps:.4g}", "of a round's longest training, on average")
+    table.add_row("expected_uploads", f"{plan.expected_uploads:.4g}", "uploads per round")
+    table.add_row("valid_round_prob", f"{plan.valid_round_prob:.4g}", "chance of a round with an upload")
+    console.print(table)
+    if fixed.reason is None:
+        h, t, g = fixed.numbers
+        console.print(f"\nThe best rounds of one H, ({h}, {t:.4g} s), have g = {g:.4g} /s.")
+
+
+_KNOWN = {"nothing": "nothing of their leaving", "mean": "the mean stay", "leaving": "when they leave"}
 
 
 def _scenario_table(scenario: Scenario) -> Table:

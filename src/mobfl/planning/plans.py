@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mobfl import theory
-from mobfl.theory import Conditions
+from mobfl.theory import Conditions, Knows
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -151,3 +151,53 @@ class TracePlan(Plan):
     """A plan made from recorded crossings, beside Theorem 1's plan for their rate and mean dwell."""
 
     poisson_plan: PoissonPlan | None = None
+
+
+@dataclass(frozen=True)
+class AnytimePlan:
+    """The T of anytime rounds with what it promises; without a feasible plan the numbers are None.
+
+    Args:
+        status: "ok" or "infeasible".
+        round_s: T in seconds.
+        objective: v(T), valid local steps per second where the longest training of a round decides.
+        expected_uploads: How many vehicles upload in a round, on average.
+        valid_round_prob: The chance that anybody does.
+        local_steps: T·v(T), the mean of a round's longest training.
+        averaged_objective: What an average weighted by steps really advances, in local steps per second; None where the
+            traffic is recorded.
+        knows: What vehicles know of their leaving.
+        reason: Why there is no plan.
+        objective_error: By which share of v another T might be better; None: by none.
+        schedule: Always "anytime".
+    """
+
+    status: str
+    round_s: float | None = None
+    objective: float | None = None
+    expected_uploads: float | None = None
+    valid_round_prob: float | None = None
+    local_steps: float | None = None
+    averaged_objective: float | None = None
+    knows: Knows = "nothing"
+    reason: str | None = None
+    objective_error: float | None = None
+    schedule: str = "anytime"
+
+    @classmethod
+    def at(
+        cls, scenario: theory.AnyRoad, round_s: float, knows: Knows, objective_error: float | None = None
+    ) -> "AnytimePlan":
+        """What rounds of this T promise on this road, best or not."""
+        uploads = float(theory.uploads_of_steps(scenario, 1, round_s, knows))
+        steps = float(theory.longest_steps(scenario, round_s, knows))
+        averaged = theory.averaged_steps(scenario, round_s, knows) / round_s
+        valid = -math.expm1(-uploads)
+        numbers = (round_s, steps / round_s, uploads, valid, steps, averaged)
+        return cls("ok", *numbers, knows=knows, objective_error=objective_error)
+
+    def to_dict(self) -> dict[str, Any]:
+        told = asdict(self)
+        if self.objective_error is None:
+            del told["objective_error"]
+        return told

@@ -6,7 +6,8 @@ P0(H, T) = E_φ ∏ (1 − F_S(overlap of the vehicle with the round)), and g = 
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numba import njit
@@ -17,7 +18,7 @@ from mobfl.errors import InputError
 from mobfl.mobility.crossings import Crossings
 from mobfl.planning.plans import Plan, recording_too_short, stays_too_short
 from mobfl.planning.search import Tried, best_steps
-from mobfl.theory import Conditions, Delays
+from mobfl.theory import KNOWLEDGE, Conditions, Delays, Knows
 from mobfl.theory.delays import LOGNORMAL, MEASURED, StepLaws
 
 Array = NDArray[np.float64]
@@ -69,6 +70,52 @@ class Trace:
         shares = (np.arange(starts) + np.random.default_rng(0).random(starts)) / starts
         return start + shares * (end - round_s - start)
 
+    def longest_steps(self, road: Conditions, round_s: float, knows: Knows) -> tuple[float, float, float]:
+        """Of anytime rounds: the mean of the longest training, the uploads, and the chance of any."""
+        laws, mean_s = (
+            _total_delay(replace(road.delays, download_s=0.0, upload_s=0.0), 1),
+            self.crossings.dwell_s.mean(),
+        )
+        return _longest_and_uploads(
+            self._starts(round_s), round_s, self.crossings.enter_s, self.crossings.leave_s, laws,
+            road.delays.transfer_s, self.participation, KNOWLEDGE.index(knows), mean_s,
+        )  # fmt: skip
+
+
+def best_anytime_on_trace(trace: Trace, road: Conditions, knows: Knows) -> float | None:
+    """The T with the greatest v on the trace: on a grid first, then between the neighbours of the best grid point.
+
+    None if no vehicle can ever upload.
+    """
+    most = _most_steps(trace, road)
+    if most < 1:
+        return None
+    least_s, longest_s = float(theory.min_delay_s(road, 1)), trace.longest_round_s
+
+    def objective(t: float) -> float:
+        return trace.longest_steps(road, t, knows)[0] / t
+
+    grid, best = list[float](), 0.0
+    for t in np.geomspace(min(1.02 * least_s, longest_s), longest_s, _GRID):
+        if most / t < best:  # nobody takes more steps, however long the round
+            break
+        grid.append(float(t))
+        best = max(best, objective(grid[-1]))
+    return _refined(objective, np.array(grid))
+
+
+def _refined(objective: Callable[[float], float], grid: Array) -> float:
+    """The best T of a grid, or a better one between its neighbours."""
+    from scipy.optimize import minimize_scalar
+
+    values = [objective(float(t)) for t in grid]
+    top = int(np.argmax(values))
+    bounds = (grid[max(top - 1, 0)], grid[min(top + 1, len(grid) - 1)])
+    found = minimize_scalar(
+        lambda t: -objective(float(t)), bounds=bounds, method="bounded", options={"xatol": 1e-4 * bounds[0]}
+    )
+    return float(found.x) if -found.fun > values[top] else float(grid[top])
+
 
 def best_on_trace(trace: Trace, road: Conditions, known: Plan | None) -> Plan | None:
     """The plan with the greatest g on the trace, None if no vehicle can ever upload; `known` is a good guess.
@@ -110,21 +157,13 @@ def best_round_on_trace(trace: Trace, road: Conditions, local_steps: int, floor:
 
     T is not tried where H/T is below `floor`.
     """
-    from scipy.optimize import minimize_scalar
-
     least_s = float(theory.min_delay_s(road, local_steps))
     longest_s = min(trace.longest_round_s, max(local_steps / floor, 1.1 * least_s) if floor else np.inf)
     grid = np.append(least_s, least_s + np.geomspace(1e-3, 1.0, _GRID) * (longest_s - least_s))
     others_s = np.array(road.delays.least_by_class_s(local_steps))  # where g may leap or bend
     grid = np.union1d(grid, others_s[others_s < longest_s])
-    plans = [trace.promise(road, local_steps, float(t)) for t in grid]
-    top = int(np.argmax([_g(plan) for plan in plans]))
-    bounds = (grid[max(top - 1, 0)], grid[min(top + 1, len(grid) - 1)])
-    found = minimize_scalar(
-        lambda t: -_g(trace.promise(road, local_steps, float(t))),
-        bounds=bounds, method="bounded", options={"xatol": 1e-4 * bounds[0]},
-    )  # fmt: skip
-    return max(plans[top], trace.promise(road, local_steps, float(found.x)), key=_g)
+    best_s = _refined(lambda t: _g(trace.promise(road, local_steps, t)), grid)
+    return trace.promise(road, local_steps, best_s)
 
 
 def _total_delay(delays: Delays, local_steps: int) -> StepLaws:
@@ -179,3 +218,42 @@ def _empty_and_uploads(starts, t, enter, leave, laws, share):
         count = stay
         empty += math.exp(log_empty)
     return empty / len(starts), uploads / len(starts)
+
+
+@njit(cache=True)
+def _longest_and_uploads(starts, t, enter, leave, laws, transfer_s, share, knows, mean_s):
+    """The mean longest training of anytime rounds that begin at `starts`, their uploads, and the chance of any."""
+    longest = uploads = valid = 0.0
+    active, windows = np.empty(len(enter), np.int64), np.empty(len(enter))
+    count = coming = 0
+    for k in range(len(starts)):
+        start, end = starts[k], starts[k] + t
+        while coming < len(enter) and enter[coming] < end:
+            active[count] = coming
+            count += 1
+            coming += 1
+        stay = there = 0
+        for j in range(count):
+            i = active[j]
+            active[stay] = i
+            stay += leave[i] > start
+            expected = end if knows == 0 else enter[i] + mean_s if knows == 1 else leave[i]
+            stop = min(end, expected)
+            if leave[i] >= stop:
+                windows[there] = stop - max(enter[i], start) - transfer_s
+                there += windows[there] > 0.0
+        count = stay
+        steps = 0
+        while True:  # until nobody can take one more
+            steps += 1
+            log_none, most = 0.0, 0.0
+            for j in range(there):
+                success = share * _done_within(laws, windows[j] / steps)
+                uploads += success if steps == 1 else 0.0
+                most = max(most, success)
+                log_none += math.log1p(-success) if success < 1.0 else -np.inf
+            if most == 0.0:
+                break
+            longest += -math.expm1(log_none)
+            valid += -math.expm1(log_none) if steps == 1 else 0.0
+    return longest / len(starts), uploads / len(starts), valid / len(starts)

@@ -4,6 +4,8 @@ mobfl        the planner's H and T; mobfl:least=5,prob=0.9 for rounds with at le
 adaptive     H and T that follow the traffic, from the planner's on; with settings adaptive:memory_s=600,worth=0.05
 H,T          two numbers. For H also `best` or `epoch`, one pass over a vehicle's samples; for T also `best`, `T0`, the
              time on the section, or `T0/2`. What is `best` maximises g for the other number.
+anytime      rounds in which every vehicle takes as many steps as fit, with the best T or another: anytime:8,
+             anytime:8,knows=leaving
 wait-for-all, async
              other schedules, with the planner's H or another: async:24, async:24,uploads=10, wait-for-all:epoch
 fedasync, fedbuff
@@ -21,7 +23,7 @@ from mobfl.errors import InfeasibleError, InputError
 from mobfl.learning.rules import GUARDED_MEAN, RULES, Chain, Rule, rule_named
 from mobfl.learning.rules.chain import Link
 from mobfl.mobility.crossings import Crossings
-from mobfl.parts import Kind, Wish
+from mobfl.parts import Kind, Wish, said
 from mobfl.planning.at_least import LeastUploads
 from mobfl.planning.planner import plan
 from mobfl.planning.plans import Plan
@@ -46,6 +48,7 @@ SCHEDULES = Kind(
     {
         "mobfl": "mobfl.servers.names:best_rounds",
         "adaptive": "mobfl.servers.names:adaptive_rounds",
+        "anytime": "mobfl.servers.anytime:anytime",
         "wait-for-all": "mobfl.servers.wait_for_all:WaitForAll",
         "async": "mobfl.servers.asynchronous:Asynchronous",
         "fedasync": "mobfl.servers.names:fedasync",
@@ -123,7 +126,20 @@ def _named(wish: Wish, request: PlanRequest) -> Schedule:
         return _with_steps(wish, request)
     if "," in wish.name:
         return _planned(wish.name, request)
+    if wish.name == "anytime" and wish.words:
+        wish = _with_round(wish)
     return _as_schedule(SCHEDULES.build(wish, request), str(wish))
+
+
+def _with_round(wish: Wish) -> Wish:
+    """Its first word is T."""
+    try:
+        (round_s,) = map(float, wish.words)
+    except ValueError:
+        raise InputError(
+            f"plan {wish.name} must go on with :T,NAME=VALUE, T > 0 s, got {','.join(wish.words)!r}"
+        ) from None
+    return Wish(wish.name, (), {"round_s": round_s, **wish.values})
 
 
 def _with_steps(wish: Wish, request: PlanRequest) -> Schedule:
@@ -224,6 +240,8 @@ def plan_name(description: Mapping[str, Any]) -> str:
     policy, h = description["policy"], description["local_steps"]
     if policy == "rounds":
         return f"{h},{description['round_s']:.4g}"
-    given = [f"{key}={description[key]:g}" for key in description if key not in ("policy", "local_steps", "round_s")]
-    words = [str(h)] if policy in _WITH_STEPS else []
+    given = [
+        f"{key}={said(description[key])}" for key in description if key not in ("policy", "local_steps", "round_s")
+    ]
+    words = [str(h)] if policy in _WITH_STEPS else [f"{description['round_s']:.4g}"] if policy == "anytime" else []
     return policy + (f":{','.join([*words, *given])}" if words or given else "")

@@ -11,6 +11,7 @@ from itertools import count
 from typing import Any, ClassVar
 
 from mobfl.learning.rules import GUARDED_MEAN
+from mobfl.servers.arrivals import Arrivals
 from mobfl.servers.site import Site, Vehicle
 from mobfl.servers.steps import Contribution, ServerStep, check_local_steps
 
@@ -33,7 +34,7 @@ class WaitForAll:
         return {"policy": self.name, "local_steps": self.local_steps, "round_s": None}
 
     def steps(self, site: Site) -> Iterator[ServerStep]:
-        arrivals, attempts = _Arrivals(site.vehicles()), Counter[int]()
+        arrivals, attempts = Arrivals(site.vehicles()), Counter[int]()
         there, now_s = list[Vehicle](), 0.0
         for number in count():
             there = [vehicle for vehicle in (*there, *arrivals.by(now_s)) if vehicle.can_begin_at(now_s)]
@@ -58,17 +59,3 @@ class WaitForAll:
             end_s = max(end_s, done_s if uploaded else vehicle.leave_s)
             attempts[vehicle.order] += 1
         return ServerStep(number, start_s, end_s, self.local_steps, len(there), tuple(uploads))
-
-
-class _Arrivals:
-    """Vehicles in the order of entering, of which the next one is known."""
-
-    def __init__(self, vehicles: Iterator[Vehicle]) -> None:
-        self._vehicles = vehicles
-        self.coming = next(vehicles, None)
-
-    def by(self, at_s: float) -> Iterator[Vehicle]:
-        """Those who have entered by now, each once."""
-        while self.coming is not None and self.coming.enter_s <= at_s:
-            yield self.coming
-            self.coming = next(self._vehicles, None)

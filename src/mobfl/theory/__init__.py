@@ -1,5 +1,17 @@
 """The mathematics of MOB-FL, one elementwise function per equation."""
 
+from mobfl.theory.anytime import (
+    KNOWLEDGE,
+    Knows,
+    anytime_objective,
+    anytime_objective_slope,
+    averaged_steps,
+    delivered_steps,
+    longest_steps,
+    longest_steps_and_slope,
+    longest_steps_slope,
+    uploads_of_steps,
+)
 from mobfl.theory.delays import Delays, StepTimes
 from mobfl.theory.equations import (
     AnyRoad,
@@ -33,20 +45,29 @@ from mobfl.theory.equations import (
 )
 
 __all__ = [
+    "KNOWLEDGE",
     "AnyRoad",
     "Conditions",
     "Delays",
+    "Knows",
     "StepTimes",
+    "anytime_objective",
+    "anytime_objective_slope",
+    "averaged_steps",
     "compute_delay_cdf",
     "contributing_visit_prob",
     "contributing_visits_by_class",
     "delay",
+    "delivered_steps",
     "expected_uploads",
     "fits",
     "full_stay_success_prob",
     "long_round_identity",
     "long_round_line",
     "long_round_offset_s",
+    "longest_steps",
+    "longest_steps_and_slope",
+    "longest_steps_slope",
     "max_local_steps",
     "max_round_s",
     "min_delay_s",
@@ -58,6 +79,7 @@ __all__ = [
     "uploads_and_slopes",
     "uploads_by_class",
     "uploads_identity",
+    "uploads_of_steps",
     "uploads_slope",
     "valid_and_objective",
     "valid_round_prob",

@@ -97,6 +97,11 @@ class Conditions:
         return Traversal(self.length_m, TruncatedNormal(self.speed_mps, self.speed_sd_mps, low))
 
     @property
+    def mean_dwell_s(self) -> Any:
+        """E[D], which is T0 where speeds do not spread."""
+        return average(*self.dwell.nodes(Constant(self.dwell_s)))
+
+    @property
     def averages(self) -> Any:
         """Whether more uploads make a round worth more, for every road."""
         return self.noise_uploads > _LEAST_NOISE
@@ -115,13 +120,13 @@ AnyRoad: TypeAlias = Scenario | Conditions
 
 def compute_delay_cdf(scenario: AnyRoad, local_steps: ArrayLike, t: ArrayLike) -> Array:
     """P{τ_cp ≤ t}, the chance that H local steps take at most t seconds (Eq. 2)."""
-    road, h = Conditions.of(scenario), _positive("local_steps", local_steps)
+    road, h = Conditions.of(scenario), positive("local_steps", local_steps)
     return road.delays.compute(h).cdf(t)
 
 
 def delay(scenario: AnyRoad, local_steps: ArrayLike) -> Delay:
     """S, the time for download, H local steps and upload together, of a vehicle at random."""
-    return Conditions.of(scenario).delays.total(_positive("local_steps", local_steps))
+    return Conditions.of(scenario).delays.total(positive("local_steps", local_steps))
 
 
 def min_delay_s(scenario: AnyRoad, local_steps: ArrayLike) -> Array:
@@ -196,7 +201,7 @@ def uploads_slope(arrivals_per_s: Any, dwell: Dwell, delay: Delay, round_s: Arra
 def promise(scenario: AnyRoad, local_steps: ArrayLike, round_s: ArrayLike) -> tuple[Array, Array, Array]:
     """Λ, P{M_suc > 0} and the objective at once."""
     road = Conditions.of(scenario)
-    t = _positive("round_s", round_s)
+    t = positive("round_s", round_s)
     uploads = uploads_identity(road.arrivals_per_s, road.dwell, delay(road, local_steps), t)
     return uploads, *valid_and_objective(uploads, local_steps, t, road.noise)
 
@@ -228,7 +233,7 @@ def objective_slope(scenario: AnyRoad, local_steps: ArrayLike, round_s: ArrayLik
     w(Λ), the worth of a round, is 1 − e^−Λ, or E[M/(M + ν)] with ν > 0.
     """
     road = Conditions.of(scenario)
-    h, t = _positive("local_steps", local_steps), _positive("round_s", round_s)
+    h, t = positive("local_steps", local_steps), positive("round_s", round_s)
     s, rate, least = delay(road, h), road.arrivals_per_s, min_delay_s(road, h)
     uploads, slope = uploads_identity(rate, road.dwell, s, t), uploads_slope(rate, road.dwell, s, t)
     worth, gain = worth_and_slope(uploads, road.noise)
@@ -318,7 +323,7 @@ def contributing_visits_by_class(scenario: AnyRoad, local_steps: int, round_s: f
     """The same within every class: a vehicle is of one class for as long as it is there."""
     road = Conditions.of(scenario)
     return [
-        _contributing(road.dwell, s, round_s) for _, s in road.delays.by_class(_positive("local_steps", local_steps))
+        _contributing(road.dwell, s, round_s) for _, s in road.delays.by_class(positive("local_steps", local_steps))
     ]
 
 
@@ -332,7 +337,7 @@ def uploads_by_class(scenario: AnyRoad, local_steps: int, round_s: float) -> lis
     road = Conditions.of(scenario)
     return [
         float(uploads_identity(share * road.arrivals_per_s, road.dwell, s, round_s))
-        for share, s in road.delays.by_class(_positive("local_steps", local_steps))
+        for share, s in road.delays.by_class(positive("local_steps", local_steps))
     ]
 
 
@@ -351,7 +356,7 @@ def _fruitless_visit_prob(d: Array, delay: Delay, t: float) -> Array:
     return (weights * fail * np.where(alone, 1.0, others)).sum(axis=0) / t
 
 
-def _positive(name: str, value: ArrayLike) -> Any:
+def positive(name: str, value: ArrayLike) -> Any:
     value = np.asarray(value)
     if not (value > 0).all():
         raise InputError(f"{name} must be > 0, got {value[~(value > 0)].flat[0]}")

@@ -32,6 +32,8 @@ RULES = Kind(
         "trimmed": f"{_PLACE}.trimmed:Trimmed",
         "krum": f"{_PLACE}.krum:Krum",
         "private": f"{_PLACE}.private:Private",
+        "steps": f"{_PLACE}.steps:ByStepsMean",
+        "fednova": f"{_PLACE}.fednova:FedNova",
         "fedasync": f"{_PLACE}.fedasync:FedAsync",
         "fedbuff": f"{_PLACE}.fedbuff:FedBuff",
         "momentum": f"{_PLACE}.momentum:ServerMomentum",

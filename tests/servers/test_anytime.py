@@ -1,0 +1,98 @@
+"""Anytime rounds: vehicles placed by hand, and theory's promises against the schedule's own rounds."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from mobfl import InputError, Scenario, theory
+from mobfl.runs.job import training_site
+from mobfl.runs.loop import server_steps
+from mobfl.servers.choice import PlanRequest
+from mobfl.servers.names import plan_name, server_of
+from stories import columns, story
+
+FALSE_ALARM = 1e-6
+
+
+def test_everybody_takes_as_many_steps_as_fit() -> None:
+    """A step takes 0.2 s and both transfers 2 s; a stays from 0.5 to 9, b from 1 to 3, c from 4 to 12."""
+    learnt = story("anytime:5")
+    assert columns(learnt, "start_s", "end_s", "local_steps", "present", "uploads", "steps") == [
+        (0.0, 5.0, 12, 3, 1, 12),  # a: 4.5 s; b is lost, as it leaves at 3; c has 1 s and does not take part
+        (5.0, 10.0, 15, 2, 1, 15),  # c: 5 s; a is lost, as it leaves at 9
+        (10.0, 15.0, 0, 1, 0, 0),  # c leaves at 12
+    ]
+
+
+def test_who_knows_when_it_leaves_is_heard() -> None:
+    learnt = story("anytime:5,knows=leaving")
+    assert columns(learnt, "local_steps", "present", "uploads", "steps") == [
+        (12, 3, 1, 12),  # b has 2 s, and needs 2.2
+        (15, 2, 2, 25),  # a: 4 s, 10 steps
+        (0, 1, 0, 0),  # c has 2 s
+    ]
+
+
+def test_the_mean_stay_is_what_the_station_knows() -> None:
+    """Stays of 1, 8.5, 2, 8 and 10 s: the mean is 5.9."""
+    learnt = story("anytime:5,knows=mean")
+    assert columns(learnt, "local_steps", "uploads", "steps") == [
+        (12, 1, 12),  # a until the end; b is lost
+        (14, 1, 14),  # c until 9.9; a expects to leave at 6.4, too early for a step
+        (0, 0, 0),  # c has stayed longer than the mean
+    ]
+
+
+def test_work_of_every_length_is_averaged_by_steps() -> None:
+    by_steps, alike = (columns(story("anytime:5,knows=leaving", **rule), "count") for rule in ({}, {"rule": "mean"}))
+    assert by_steps[0] == alike[0] == (12.0,)
+    assert by_steps[1][0] > alike[1][0] > 12.0
+
+
+@pytest.mark.parametrize("knows", ["nothing", "mean", "leaving"])
+@pytest.mark.parametrize("values", [{}, {"traffic.speed_sd_mps": 4.0, "traffic.arrivals_per_s": 0.3}], ids=str)
+def test_theory_promises_what_the_schedule_delivers(paper: Scenario, knows: str, values: dict[str, float]) -> None:
+    scenario = paper.with_values({"training.duration_s": 40_000.0, **values})
+    t = 9.0
+    server = server_of(f"anytime:{t},knows={knows}", None, scenario, None)
+    rounds = list(server_steps(server.schedule, training_site(scenario, 5, None)))[10:]
+    measured = {
+        "longest": ([each.local_steps for each in rounds], theory.longest_steps(scenario, t, knows)),
+        "steps": (
+            [sum(u.local_steps for u in each.uploads) for each in rounds],
+            theory.delivered_steps(scenario, t, knows),
+        ),
+        "uploads": ([len(each.uploads) for each in rounds], theory.uploads_of_steps(scenario, 1, t, knows)),
+    }
+    for name, (sample, promised) in measured.items():
+        batches = np.mean(np.reshape(sample[: len(sample) // 50 * 50], (50, -1)), axis=1)
+        reach = stats.t.isf(FALSE_ALARM / 2 / 18, 49) * batches.std(ddof=1) / np.sqrt(50)
+        above = batches.mean() - float(promised)
+        # Who does not know its leaving may be done within a step before it: theory counts it as lost.
+        slack = 0.0 if knows == "leaving" else 0.12 * float(promised)
+        assert -reach < above < reach + slack, name
+
+
+def test_names_go_there_and_back(paper: Scenario) -> None:
+    request = PlanRequest(paper)
+    for given, said in [
+        ("anytime:8", "anytime:8,knows=nothing"),
+        ("anytime:8,knows=leaving,error=0.1", "anytime:8,knows=leaving,error=0.1"),
+        ("anytime", "anytime:10.1,knows=nothing"),
+    ]:
+        assert plan_name(server_of(given, None, request.scenario, None).describe()) == said
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ("anytime:x", "plan anytime must go on with :T,NAME=VALUE, T > 0 s, got 'x'"),
+        ("anytime:-1", "plan anytime must have T > 0 s, got -1"),
+        ("anytime:8,knows=all", "plan anytime must have knows one of nothing, mean, leaving, got 'all'"),
+        ("anytime:8,error=1", "plan anytime must have an error >= 0, with knows=leaving, got 1 with knows=nothing"),
+        ("anytime:8,speed=1", "plan anytime has no parameter speed: its parameters are round_s, knows, error"),
+    ],
+)
+def test_nonsense_is_named(paper: Scenario, given: str, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        server_of(given, None, paper, None)
