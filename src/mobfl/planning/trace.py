@@ -101,7 +101,7 @@ def best_anytime_on_trace(trace: Trace, road: Conditions, knows: Knows) -> float
             break
         grid.append(float(t))
         best = max(best, objective(grid[-1]))
-    return _refined(objective, np.array(grid))
+    return _refined(objective, np.array(grid)) if best > 0 else None
 
 
 def _refined(objective: Callable[[float], float], grid: Array) -> float:
