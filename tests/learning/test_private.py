@@ -114,7 +114,7 @@ def test_a_rejected_upload_is_no_change_and_its_step_is_noised() -> None:
     draw = addressed_draw(3, 8)
 
     def after(*uploads: Upload, refused: int = 0) -> dict[str, bytes]:
-        new = merge(chain, {}, MODEL, uploads, draw, refused)[1]
+        new = merge(chain, {}, MODEL, uploads, draw=draw, refused=refused)[1]
         return {name: values.tobytes() for name, values in new.items()}
 
     assert after(good, bad) == after(good, still) != after(good, good)
@@ -129,7 +129,9 @@ def _statistics() -> dict[str, np.ndarray]:
 
 def test_other_rules_are_not_asked_where_nothing_is_good() -> None:
     bad = Upload(weights(np.nan), 5)
-    assert merge(rule_named("mean"), {}, weights(1), [bad], addressed_draw(3, 8), 4)[1]["w"].tolist() == [1.0]
+    assert merge(rule_named("mean"), {}, weights(1), [bad], draw=addressed_draw(3, 8), refused=4)[1]["w"].tolist() == [
+        1.0
+    ]
 
 
 @pytest.mark.parametrize(
@@ -181,9 +183,9 @@ def test_steps_seeds_and_links_draw_independently() -> None:
 
 def test_the_same_address_draws_the_same_whatever_the_order_of_names() -> None:
     chain, upload = rule_named("private:uploads=2"), Upload(MODEL, 5, MODEL)
-    one = merge(chain, {}, MODEL, [upload], addressed_draw(3, 8))[1]
+    one = merge(chain, {}, MODEL, [upload], draw=addressed_draw(3, 8))[1]
     backwards = {name: MODEL[name] for name in reversed(MODEL)}
-    other = merge(chain, {}, backwards, [Upload(backwards, 5, backwards)], addressed_draw(3, 8))[1]
+    other = merge(chain, {}, backwards, [Upload(backwards, 5, backwards)], draw=addressed_draw(3, 8))[1]
     assert {name: values.tobytes() for name, values in one.items()} == {
         name: values.tobytes() for name, values in other.items()
     }
