@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from damage import FILES, Damage, all_damages
 from fake_task import CountingTask
-from mobfl import InputError, Job, Results, find_runs, train
+from mobfl import InputError, Job, Results, find_runs, read_history, train
 from mobfl.app.runs import RunsFolder
 from mobfl.errors import DamagedRunError
 from mobfl.experiments.folder import Entry, write_sweep
@@ -174,3 +175,11 @@ def test_some_damages_are_sentences_and_hide_nobody(moments: dict[str, Path], tm
 @pytest.mark.slow
 def test_all_damages_are_sentences_and_hide_nobody(moments: dict[str, Path], tmp_path: Path) -> None:
     assert assert_all_harmless(moments, tmp_path, every=1) > 1229
+
+
+def test_arrow_is_given_no_file_of_pythons(moments: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of its threads would let go of it while the program ends, which aborted one in eight on busy cores."""
+    opened, parquet_file = [], pq.ParquetFile
+    monkeypatch.setattr(pq, "ParquetFile", lambda source: opened.append(source) or parquet_file(source))
+    read_history(moments["done"])
+    assert opened == [moments["done"] / "rounds.parquet"]

@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from mobfl.errors import InputError
 from mobfl.files.atomic import PART, remove_parts, replaced
 from mobfl.files.json import plain, read_json, write_json
-from mobfl.files.regular import open_regular
+from mobfl.files.regular import check_regular
 from mobfl.learning.task import Kpi
 from mobfl.runs.history import COLUMNS, MORE, WHOLE, History, kpis_of
 
@@ -255,7 +255,9 @@ def read_rows(folder: Path, kpis: Iterable[Kpi]) -> list[dict[str, Any]]:
     """Of its columns those that a run has, as the numbers that they must be."""
     file, names = folder / ROUNDS, (*COLUMNS, *(kpi.name for kpi in kpis))
     try:
-        with open_regular(file) as opened, pq.ParquetFile(opened) as stored:
+        check_regular(file)
+        # By its name: a Python file would be let go by one of Arrow's threads, which aborts a program that is ending.
+        with pq.ParquetFile(file) as stored:
             _check_rows(file, stored, names)
             more = [name for name in MORE if name in stored.schema_arrow.names]
             rows = stored.read(list(dict.fromkeys([*names, *more])))
