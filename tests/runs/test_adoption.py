@@ -166,12 +166,13 @@ def test_a_model_that_turns_out_bad_is_taken_back(tmp_path: Path, plan: str) -> 
 @pytest.mark.parametrize("plan", PLANS)
 def test_what_was_taken_back_is_the_same_for_any_workers_and_after_any_interruption(tmp_path: Path, plan: str) -> None:
     job = job_of(plan, 4, 7)
-    train(job, tmp_path / "whole")
+    rounds = len(train(job, tmp_path / "whole"))
+    assert rounds > 7
     assert json.loads((tmp_path / "whole" / "run.json").read_text())["results"]["taken_back"]
     for workers in (2, 4):
         train(job, tmp_path / f"{workers}", workers=workers)
         assert_same_bytes(tmp_path / "whole", tmp_path / f"{workers}")
-    for at in (3, 4, 5, 7, 8):  # before, at and after a model that is taken back
+    for at in {3, 4, 5, 7, min(8, rounds - 1)}:  # before, at and after a model that is taken back
         out = tmp_path / f"cut at {at}"
         with pytest.raises(InterruptedError):
             train(job, out, progress=stop_at(at), checkpoint_s=0.0)

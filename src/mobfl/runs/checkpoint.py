@@ -164,7 +164,7 @@ def _kept(tensors: Mapping[str, Any], metadata: Mapping[str, Any]) -> Kept | Non
     if "kept" not in metadata:
         return None
     told = metadata["kept"]
-    best = Checkpoint(int(told["best"]["rounds"]), _below(_BEST, tensors), rejections=dict(told["best"]["rejections"]))
+    best = _parted(_below(_BEST, tensors), told["best"])
     return Kept(str(told["run"]), dict(told["initial"]), _below(_ROWS, tensors), best)
 
 
