@@ -115,10 +115,13 @@ def test_sweep_report_and_page_know_parts_of_ones_own(installed: Path, here: Pat
     assert {row["kpis"]["accuracy"]["label"] for row in rows} == {"accuracy"}
 
 
+_TOKEN = "a-token-of-this-test"
+
+
 def first_rows(home: Path, here: Path, runs: Path) -> Iterator[list[dict[str, dict[str, dict[str, str]]]]]:
     """What the page is told of the runs at once."""
-    command = [str(home / "bin" / "mobfl"), "app", "--runs", str(runs), "--port", str(free_port())]
-    port = command[-1]
+    port = str(free_port())
+    command = [str(home / "bin" / "mobfl"), "app", "--runs", str(runs), "--token", _TOKEN, "--port", port]
     with subprocess.Popen(command, cwd=here, env=environment(home), stdout=subprocess.PIPE, text=True) as page:
         try:
             yield json.loads(asked(f"http://127.0.0.1:{port}/api/live").removeprefix("data: "))["rows"]
@@ -136,9 +139,10 @@ def free_port() -> int:
 
 def asked(address: str, patience_s: float = 60.0) -> str:
     until = time.monotonic() + patience_s
+    request = urllib.request.Request(address, headers={"Authorization": f"Bearer {_TOKEN}"})
     while True:
         try:
-            with urllib.request.urlopen(address, timeout=10) as answer:
+            with urllib.request.urlopen(request, timeout=10) as answer:
                 return answer.readline().decode()
         except OSError:
             if time.monotonic() > until:

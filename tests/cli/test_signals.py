@@ -25,6 +25,11 @@ from stories import BUSY
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 each_signal = pytest.mark.parametrize("number", SIGNALS)
+# The others go the same way, and are tried with the marathons.
+one_signal = pytest.mark.parametrize(
+    "number",
+    [signal.SIGTERM, *(pytest.param(each, marks=pytest.mark.slow) for each in SIGNALS if each != signal.SIGTERM)],
+)
 FILES = ("run.json", "rounds.parquet", "best.safetensors", "last.safetensors")
 TRAINING = (
     "train", "signal_task:interrupted", "--plan", "10,6", "--set", "training.samples_per_vehicle=40",
@@ -91,7 +96,7 @@ sys.meta_path.insert(0, Finder())
 
 
 @pytest.mark.parametrize("module", ["click", "numpy", "pydantic", "mobfl.cli.training", "pyarrow", "mobfl.runs.loop"])
-@each_signal
+@one_signal
 def test_while_it_imports(place: Path, number: signal.Signals, module: str) -> None:
     """From mobfl's own first line on; before that Python itself starts."""
     (place / "sitecustomize.py").write_text(IMPORTING.format(module=module, number=int(number)))
@@ -101,7 +106,7 @@ def test_while_it_imports(place: Path, number: signal.Signals, module: str) -> N
 
 
 @pytest.mark.parametrize("at", ["building", "evaluating", "training"])
-@each_signal
+@one_signal
 def test_before_the_first_round_there_is_nothing_to_wait_for(place: Path, number: signal.Signals, at: str) -> None:
     process = started(place, *TRAINING, "--out", str(place / "run"), env={"MOBFL_TEST_SIGNAL": f"{at}:{number}"})
     assert_ended_well(process, place)

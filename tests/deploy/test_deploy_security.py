@@ -5,9 +5,8 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -32,14 +31,6 @@ pytestmark = [
 CERTIFICATES = {"ca-certfile": "ca.crt", "certfile": "server.crt", "keyfile": "server.key"}
 
 
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """Where nginx's own user can go, which pytest's folders do not allow."""
-    with tempfile.TemporaryDirectory(prefix="mobfl-test-") as made:
-        Path(made).chmod(0o755)
-        yield Path(made)
-
-
 class GuardedLoopback(Loopback):
     """As the guide sets it up."""
 
@@ -60,6 +51,10 @@ class GuardedLoopback(Loopback):
     def flower(self, *words: str, home: Path | None = None) -> subprocess.CompletedProcess[str]:
         environment = self.environment if home is None else flower_environment(home)
         return subprocess.run([flower_command("flwr"), *words], env=environment, capture_output=True, text=True)
+
+    def register(self, key: str) -> None:
+        done = self.flower("supernode", "register", str(self._folder / f"{key}.pub"))
+        assert done.returncode == 0, done.stdout
 
     def start_node(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
         config = f'vehicle="{name}" trainer="{self._folder / "trainer"}"'
@@ -117,8 +112,7 @@ def test_only_known_nodes_take_part_and_strangers_get_nothing(folder: Path) -> N
     with loopback(settings, folder, kind=GuardedLoopback) as road:
         assert isinstance(road, GuardedLoopback)
         for key in ("car", "careful"):
-            done = road.flower("supernode", "register", str(folder / f"{key}.pub"))
-            assert done.returncode == 0, done.stdout
+            road.register(key)
         again = road.flower("supernode", "register", str(folder / "car.pub"))
         assert again.returncode != 0
         assert "already in use" in again.stdout + again.stderr

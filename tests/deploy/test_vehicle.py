@@ -245,13 +245,13 @@ def test_a_superlink_that_has_forgotten_its_nodes_is_joined_again(tmp_path: Path
 
 
 @pytest.mark.skipif(not (shutil.which("openssl") and shutil.which("ssh-keygen")), reason="needs openssl and ssh-keygen")
-def test_who_is_not_let_in_gets_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_is_not_let_in_gets_a_sentence(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(link, "_REFUSED_FOR_S", 0.3)
-    settings = deployment(ROAD, tmp_path / "run", "10,10", scale=1.0)
-    with loopback(settings, tmp_path, kind=GuardedLoopback) as road:
+    settings = deployment(ROAD, folder / "run", "10,10", scale=1.0)
+    with loopback(settings, folder, kind=GuardedLoopback) as road:
         assert isinstance(road, GuardedLoopback)
         road.register("car")
-        stranger = Vehicle("car", f"127.0.0.1:{road.port}", "none", root_certificates=str(tmp_path / "ca.crt"))
+        stranger = Vehicle("car", f"127.0.0.1:{road.port}", "none", root_certificates=str(road.station / "ca.crt"))
         said = list[str]()
 
         def refused(**changed: Any) -> str:
@@ -261,20 +261,20 @@ def test_who_is_not_let_in_gets_a_sentence(tmp_path: Path, monkeypatch: pytest.M
             called.leave()
             return str(refusal.value)
 
-        assert "--key must be registered at the SuperLink" in refused(key=str(tmp_path / "thief"))
+        assert "--key must be registered at the SuperLink" in refused(key=str(folder / "thief"))
         assert "--key must be given, as the SuperLink" in refused()
         assert "--root-certificates must vouch for the SuperLink" in refused(root_certificates=None)
-        assert said[0].endswith(f"got {tmp_path / 'thief'}: trying again")
-        words = ("--trainer", str(tmp_path / "trainer"), "--name", "car", "--key", str(tmp_path / "car"))
-        trusted = ("--root-certificates", str(tmp_path / "ca.crt"))
+        assert said[0].endswith(f"got {folder / 'thief'}: trying again")
+        words = ("--trainer", str(folder / "trainer"), "--name", "car", "--key", str(folder / "car"))
+        trusted = ("--root-certificates", str(road.station / "ca.crt"))
         vehicle = Started(road, "car", *words, *trusted, insecure=False)
         try:
             road.until("it joins", lambda: vehicle.said("car has joined"))
-            assert "and nobody else be there with it" in refused(key=str(tmp_path / "car"))
+            assert "and nobody else be there with it" in refused(key=str(folder / "car"))
             road.start_server(lead_s=0.0)
             road.until("it uploads", lambda: nodes_that(road, "uploaded", "car"))
             assert vehicle.left() == 0
-            link_again = link.Link(replace(stranger, key=str(tmp_path / "car")), said.append)
+            link_again = link.Link(replace(stranger, key=str(folder / "car")), said.append)
             assert link_again.join() > 0  # who has left may come again at once
             link_again.leave()
         finally:

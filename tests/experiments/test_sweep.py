@@ -333,7 +333,12 @@ def assert_gone(processes: list[int]) -> None:
 
 @pytest.mark.parametrize(
     ("number", "everybody"),
-    [(signal.SIGINT, True), (signal.SIGTERM, False), (signal.SIGTERM, True), (signal.SIGHUP, True)],
+    [
+        (signal.SIGTERM, False),
+        pytest.param(signal.SIGINT, True, marks=pytest.mark.slow),
+        pytest.param(signal.SIGTERM, True, marks=pytest.mark.slow),
+        pytest.param(signal.SIGHUP, True, marks=pytest.mark.slow),
+    ],
 )
 def test_a_signal_saves_every_run_and_the_same_command_goes_on(
     undisturbed: tuple[Killable, Path], tmp_path: Path, number: signal.Signals, everybody: bool
@@ -358,7 +363,7 @@ def test_a_signal_saves_every_run_and_the_same_command_goes_on(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-@pytest.mark.parametrize("after_s", [0.5, 1.5, 2.5, 3.5])
+@pytest.mark.parametrize("after_s", [0.5, 2.5, *(pytest.param(each, marks=pytest.mark.slow) for each in (1.5, 3.5))])
 def test_a_signal_while_a_sweep_starts_is_no_traceback(
     undisturbed: tuple[Killable, Path], tmp_path: Path, number: signal.Signals, after_s: float
 ) -> None:

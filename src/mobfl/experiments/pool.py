@@ -61,7 +61,11 @@ class Pool:
         parent = os.getpid() if self.ray is None else None
         calls = (delayed(_work)(self.work, name, parent) for name in self._noted(names))
         try:
-            with self._backend(), parallel_config("loky" if self.ray is None else "ray", n_jobs=count):
+            with (
+                _quiet_tracker(),
+                self._backend(),
+                parallel_config("loky" if self.ray is None else "ray", n_jobs=count),
+            ):
                 # One at a time and none ahead, so that they begin in their order.
                 Parallel(batch_size=1, pre_dispatch="n_jobs")(calls)
         except MobflError:
@@ -79,6 +83,21 @@ class Pool:
 
     def _backend(self) -> AbstractContextManager[None]:
         return nullcontext() if self.ray is None else _ray_cluster(self.ray)
+
+
+@contextmanager
+def _quiet_tracker() -> Iterator[None]:
+    """loky's tracker tidies up after a sweep that had to leave at once, and warns of what it found."""
+    before = os.environ.get("PYTHONWARNINGS")
+    quiet = "ignore:resource_tracker:UserWarning"
+    os.environ["PYTHONWARNINGS"] = quiet if before is None else f"{before},{quiet}"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONWARNINGS"]
+        else:
+            os.environ["PYTHONWARNINGS"] = before
 
 
 @contextmanager
