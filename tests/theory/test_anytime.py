@@ -108,6 +108,18 @@ def test_the_papers_road(paper: Scenario) -> None:
     assert theory.anytime_objective(paper, 27.0, "nothing") < theory.anytime_objective(paper, 10.1, "nothing")
 
 
+@pytest.mark.parametrize("min_step_s", [1e-3, 1e-6, 1e-9])
+def test_an_average_never_gets_farther_than_the_longest(paper: Scenario, min_step_s: float) -> None:
+    scenario = paper.with_values({"compute.min_step_s": min_step_s})
+    for power in (0, 1):
+        averaged = theory.averaged_steps(scenario, 9.0, "nothing", power)
+        assert 0 < averaged < float(theory.longest_steps(scenario, 9.0, "nothing"))
+    alike, uploads = theory.averaged_steps(scenario, 9.0, "nothing", 0), theory.uploads_of_steps(scenario, 1, 9.0)
+    # With equal weights the mean is known: that of all uploads' steps, if there are any.
+    exact = float(theory.delivered_steps(scenario, 9.0) / uploads * -np.expm1(-uploads))
+    assert alike == pytest.approx(exact, rel=1e-3)
+
+
 def test_a_vector_call_equals_a_loop(paper: Scenario) -> None:
     t = np.array([[2.1, 5.0], [14.0, 60.0]])
     for knows in KNOWLEDGE:

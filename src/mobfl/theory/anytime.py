@@ -100,7 +100,9 @@ def averaged_steps(scenario: AnyRoad, round_s: float, knows: Knows = "nothing", 
 def _exact_counts(road: Conditions, t: float, knows: Knows) -> tuple[Array, Array]:
     """Numbers of steps, and the mean number of uploads with just so many; of very many steps, in groups."""
     most = int(np.max(_most_steps(road, np.asarray(t)))) + 1
-    first = np.unique(np.linspace(1, most + 1, 2 * TERMS).astype(np.int64)) if most > TERMS else np.arange(1, most + 2)
+    first = np.arange(1, min(most, TERMS) + 2)
+    if most > TERMS:  # by ratio: however many steps a few vehicles can take, most take far fewer
+        first = np.union1d(first, np.geomspace(TERMS + 1, most + 1, TERMS).astype(np.int64))
     reached = uploads_of_steps(road, first, t, knows)
     return (first[1:] + first[:-1] - 1) / 2, np.maximum(reached[:-1] - reached[1:], 0.0)
 
