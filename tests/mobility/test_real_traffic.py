@@ -77,7 +77,7 @@ def _later(part: Crossings, seed: int, t: float) -> Crossings:
 
 
 @pytest.mark.parametrize("name", ["meet", "bologna"])
-@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("first", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_plan_on_some_blocks_judge_on_the_others(
     name: str, first: int, request: pytest.FixtureRequest, paper: Scenario
 ) -> None:

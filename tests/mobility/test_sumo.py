@@ -46,8 +46,9 @@ def test_behind_a_signal_the_poisson_law_fails_and_the_trace_plan_does_better(
     scenario, crossings = behind_a_signal
     result = simulate(scenario, 24, 11.775, 10**6, 1, crossings)
     assert result.mean_uploads.low < result.expected_uploads < result.mean_uploads.high
-    assert result.expected_empty_prob < 0.06
+    assert result.poisson.empty_prob < 0.06
     assert result.empty_prob.value > 0.35
+    assert result.expected_empty_prob == pytest.approx(result.empty_prob.value, abs=0.05)
     assert 2.9 < result.variance_to_mean.value < 8
     assert result.warning is not None
     ours = plan(scenario, crossings)
@@ -124,14 +125,16 @@ def test_the_command(tmp_path: Path) -> None:
     done = mobfl("traffic", "--lanes", "2", "--duration", "900", "--out", "road.parquet")
     assert (done.returncode, done.stderr) == (0, "")
     planned = json.loads(mobfl("plan", "--trace", "road.parquet", "--json").stdout)
-    assert list(planned)[-1] == "poisson_plan"
+    assert list(planned)[-5:] == [
+        "planner", "valid_round_prob_interval", "poisson_plan", "half_from_vehicles", "notices",
+    ]  # fmt: skip
     assert set(planned["poisson_plan"]) == {"local_steps", "round_s", "promised_objective", "real_objective"}
     simulated = mobfl(
         "simulate", "--trace", "road.parquet", "--plan", "24,11.8", "--rounds", "20", "--json", "--plot", "h.svg"
     )
     assert list(json.loads(simulated.stdout)) == [
         "local_steps", "round_s", "rounds", "mean_uploads", "empty_prob", "variance_to_mean", "contributing_share",
-        "expected_uploads", "expected_empty_prob", "warning",
+        "expected_uploads", "expected_empty_prob", "poisson_uploads", "poisson_empty_prob", "warning",
     ]  # fmt: skip
     assert "uploads per round" in (tmp_path / "h.svg").read_text(encoding="utf-8")
     for arguments in (

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mobfl.errors import InputError
+from mobfl.mobility.tracks import Tracks
 
 Array = NDArray[np.float64]
 
@@ -25,17 +26,23 @@ class Crossings:
         vehicle: Numbers or text, as the source has them.
         enter_s: When each enters, in seconds on any clock.
         leave_s: When each leaves, on the same clock.
+        tracks: Where each was in between, if that was kept.
     """
 
     vehicle: NDArray[Any]  # numbers, or text of any width (see `named`)
     enter_s: Array
     leave_s: Array
+    tracks: Tracks | None = None
 
     def __post_init__(self) -> None:
         if not len(self.vehicle) == len(self.enter_s) == len(self.leave_s):
             raise InputError("crossings must have columns of one length")
-        if self._keeps_rules():
-            return
+        if not self._keeps_rules():
+            self._say_which_is_broken()
+        if self.tracks is not None:
+            self.tracks.check(self.enter_s, self.leave_s)
+
+    def _say_which_is_broken(self) -> None:
         for rule, broken in (
             ("finite times", ~(np.isfinite(self.enter_s) & np.isfinite(self.leave_s))),
             ("leave_s >= enter_s", self.leave_s < self.enter_s),
@@ -50,12 +57,12 @@ class Crossings:
         return in_order and bool((self.leave_s >= self.enter_s).all() and np.isfinite(self.leave_s.sum()))
 
     @classmethod
-    def sorted(cls, vehicle: Any, enter_s: Any, leave_s: Any) -> "Crossings":
+    def sorted(cls, vehicle: Any, enter_s: Any, leave_s: Any, tracks: Tracks | None = None) -> "Crossings":
         """From rows in any order, as lists or arrays."""
         enter, leave = np.asarray(enter_s, float), np.asarray(leave_s, float)
         order = np.argsort(enter, kind="stable")
         names = vehicle if isinstance(vehicle, np.ndarray) else named(vehicle)
-        return cls(names[order], enter[order], leave[order])
+        return cls(names[order], enter[order], leave[order], None if tracks is None else tracks.take(order))
 
     def __len__(self) -> int:
         return len(self.enter_s)
@@ -93,9 +100,10 @@ class Crossings:
         return keys + _visits(keys) * _VISIT
 
     def fingerprint(self) -> str:
-        """Tells whether it is the same traffic."""
+        """Tells whether it is the same traffic, with its tracks if it has some."""
         digest = hashlib.blake2b(digest_size=16)
-        for column in (self.keys, self.enter_s, self.leave_s):
+        tracks = () if self.tracks is None else (self.tracks.first, *self.tracks.columns)
+        for column in (self.keys, self.enter_s, self.leave_s, *tracks):
             digest.update(np.ascontiguousarray(column).data)
         return digest.hexdigest()
 
@@ -103,8 +111,21 @@ class Crossings:
         """Those that are on the section at some time from start to end, their times unchanged."""
         return self.take((self.leave_s > start_s) & (self.enter_s < end_s))
 
+    def up_to(self, longest_stay_s: float) -> "Crossings":
+        """Without stays that are longer: vehicles that are parked rather than passing by."""
+        if not longest_stay_s > 0:
+            raise InputError(f"longest_stay_s must be > 0, got {longest_stay_s:g}")
+        kept = self.dwell_s <= longest_stay_s
+        if not kept.any():
+            shortest_s = float(self.dwell_s.min())
+            raise InputError(
+                f"longest_stay_s must leave someone, got {longest_stay_s:g} where the shortest stay is {shortest_s:g} s"
+            )
+        return self if kept.all() else self.take(kept)
+
     def take(self, chosen: NDArray[np.bool_]) -> "Crossings":
-        return Crossings(self.vehicle[chosen], self.enter_s[chosen], self.leave_s[chosen])
+        tracks = None if self.tracks is None else self.tracks.take(chosen)
+        return Crossings(self.vehicle[chosen], self.enter_s[chosen], self.leave_s[chosen], tracks)
 
 
 def named(vehicles: Sequence[Any]) -> NDArray[Any]:

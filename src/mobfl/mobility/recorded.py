@@ -3,10 +3,8 @@
 Files are read as streams, plain or gzipped. What is wrong with one is said in a sentence with file, line and rule.
 """
 
-import csv
 import itertools
 import math
-import os
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -19,32 +17,42 @@ from mobfl.errors import InputError, broken_line, shown
 from mobfl.files.bounds import opened
 from mobfl.files.xml import Element, xml_elements
 from mobfl.mobility.crossings import COLUMNS, BrokenRowError, Crossings, named
-from mobfl.mobility.rows import MOST_NAME_CHARACTERS, Row, arrow, csv_rows, parquet_rows
+from mobfl.mobility.rows import MOST_NAME_CHARACTERS, Row, csv_rows, parquet_rows
 from mobfl.mobility.sections import Edge, Sample, Section, Step, Tracker, follow
+from mobfl.mobility.stored import with_tracks, write_table, write_tracks
+from mobfl.mobility.tracks import TrackKeeper
 from mobfl.scenario import MOST
 
 _METRES_PER_FOOT = 0.3048
 _HIGHD_FRAMES_PER_S = 25.0
 
 
-def read_crossings(file: Path, section: Section | None = None, kind: str | None = None) -> Crossings:
+def read_crossings(
+    file: Path,
+    section: Section | None = None,
+    kind: str | None = None,
+    keep_tracks: bool = False,
+    longest_stay_s: float | None = None,
+) -> Crossings:
     """The crossings in a file of any known kind.
 
     Args:
         file: `.csv`, `.parquet` or `.xml`, also `.gz`: crossings, SUMO's trips or floating-car data, NGSIM or highD.
         section: Which part of the road counts; only for files that hold positions, which need one.
         kind: The ending that says what the file is, if not its own name.
+        keep_tracks: Whether to keep where vehicles were, if the file says so, or for crossings a file beside it.
+        longest_stay_s: Longer stays are left out, as those of parked vehicles; by default none is.
     """
     if "\0" in str(file):
         raise InputError(f"trace must be a file's name, got {str(file)!r}")
     try:
         kind = kind or "".join(suffix for suffix in file.suffixes if suffix != ".gz").lower()
         if kind.endswith(".xml"):
-            crossings = _read_xml(file, section)
+            crossings = _read_xml(file, section, keep_tracks)
         elif kind.endswith((".parquet", ".pq")):
-            crossings = _read_rows(file, parquet_rows(file), section)
+            crossings = _read_rows(file, parquet_rows(file), section, keep_tracks)
         elif kind.endswith((".csv", ".txt")):
-            crossings = _read_rows(file, csv_rows(file), section)
+            crossings = _read_rows(file, csv_rows(file), section, keep_tracks)
         else:
             raise InputError(f"trace must be a .csv, .parquet or .xml file (.gz allowed), got {str(file)!r}")
     except OSError as error:
@@ -57,7 +65,7 @@ def read_crossings(file: Path, section: Section | None = None, kind: str | None 
         raise InputError(f"trace {str(file)!r} must have {error.rule}, got {error.value}") from None
     if not len(crossings):
         raise broken_line(file, 1, "at least one crossing of the section", "none")
-    return crossings
+    return crossings if longest_stay_s is None else crossings.up_to(longest_stay_s)
 
 
 def check_crossings_file(file: Path) -> None:
@@ -69,25 +77,10 @@ def check_crossings_file(file: Path) -> None:
 
 
 def write_crossings(crossings: Crossings, file: Path) -> None:
-    """Writes CSV or Parquet, beside the file first, so that an interruption leaves the old file or the new one."""
+    """Writes CSV or Parquet; tracks, if there are some, into a file of their own beside it."""
     check_crossings_file(file)
-    part = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        if file.suffix == ".csv":
-            with part.open("w", newline="", encoding="utf-8") as out:
-                writer = csv.writer(out)
-                writer.writerow(COLUMNS)
-                columns = (column.tolist() for column in (crossings.vehicle, crossings.enter_s, crossings.leave_s))
-                writer.writerows(zip(*columns, strict=True))
-        else:
-            pyarrow, parquet = arrow()
-            table = pyarrow.table({name: getattr(crossings, name).tolist() for name in COLUMNS})
-            parquet.write_table(table, part, compression="zstd")
-        part.replace(file)
-    except OSError as error:
-        raise InputError(f"crossings cannot be written to {str(file)!r}: {error.strerror or error}") from None
-    finally:
-        part.unlink(missing_ok=True)
+    write_tracks(crossings.tracks, file)
+    write_table({name: getattr(crossings, name) for name in COLUMNS}, file)
 
 
 def _needed(file: Path, section: Section | None) -> Section:
@@ -99,7 +92,7 @@ def _needed(file: Path, section: Section | None) -> Section:
 # ---- tables ---------------------------------------------------------------------------------------
 
 
-def _read_rows(file: Path, rows: Iterator[Row], section: Section | None) -> Crossings:
+def _read_rows(file: Path, rows: Iterator[Row], section: Section | None, keep_tracks: bool) -> Crossings:
     first = next(rows, None)
     if first is None:
         raise broken_line(file, 1, "a header and rows", "an empty file")
@@ -108,13 +101,15 @@ def _read_rows(file: Path, rows: Iterator[Row], section: Section | None) -> Cros
     if columns & set(COLUMNS[1:]):
         if section is not None:
             raise InputError(f"trace {str(file)!r} holds crossings, which have no positions for a section")
-        return _own_table(table.with_columns(columns, COLUMNS))
+        crossings = _own_table(table.with_columns(columns, COLUMNS))
+        return with_tracks(crossings, file) if keep_tracks else crossings
     section = _needed(file, section)
     if "global_time" in columns:
-        return _ngsim(table.with_columns(columns, ("vehicle_id", "global_time", "local_x", "local_y")), section)
+        table = table.with_columns(columns, ("vehicle_id", "global_time", "local_x", "local_y"))
+        return _ngsim(table, section, keep_tracks)
     if "frame" in columns:
-        return _highd(table.with_columns(columns, ("id", "frame", "x", "y")), section)
-    return _fcd_table(table, columns, section)
+        return _highd(table.with_columns(columns, ("id", "frame", "x", "y")), section, keep_tracks)
+    return _fcd_table(table, columns, section, keep_tracks)
 
 
 @dataclass(frozen=True)
@@ -168,7 +163,7 @@ def _numbers_or_names(names: list[str]) -> Any:
         return named(names)
 
 
-def _fcd_table(table: _Table, columns: Collection[str], section: Section) -> Crossings:
+def _fcd_table(table: _Table, columns: Collection[str], section: Section, keep_tracks: bool) -> Crossings:
     """SUMO's floating-car data as CSV or Parquet: rows in the order of time."""
     name = "id" if "id" in columns else "vehicle_id"
     table.with_columns(
@@ -190,7 +185,7 @@ def _fcd_table(table: _Table, columns: Collection[str], section: Section) -> Cro
                 seen[table.name(line, row, name)] = _sample(time_s, values, row.get("lane", ""))
         yield seen
 
-    return follow(section, steps())
+    return follow(section, steps(), keep_tracks)
 
 
 def _sample(time_s: float, values: Mapping[Any, float], lane: str) -> Sample:
@@ -199,7 +194,7 @@ def _sample(time_s: float, values: Mapping[Any, float], lane: str) -> Sample:
     return Sample(time_s, x, y, lane.rpartition("_")[0], along, speed)
 
 
-def _ngsim(table: _Table, section: Section) -> Crossings:
+def _ngsim(table: _Table, section: Section, keep_tracks: bool) -> Crossings:
     """NGSIM trajectories: milliseconds and feet, one vehicle after the other."""
 
     def samples() -> Iterator[tuple[int, Any, Sample]]:
@@ -208,10 +203,10 @@ def _ngsim(table: _Table, section: Section) -> Crossings:
             x, y = (_METRES_PER_FOOT * table.number(line, row, axis) for axis in ("local_x", "local_y"))
             yield line, int(table.number(line, row, "vehicle_id")), Sample(time_s, x, y)
 
-    return _by_vehicle(table, section, samples(), longest_gap_s=0.35)
+    return _by_vehicle(table, section, samples(), keep_tracks, longest_gap_s=0.35)
 
 
-def _highd(table: _Table, section: Section) -> Crossings:
+def _highd(table: _Table, section: Section, keep_tracks: bool) -> Crossings:
     """highD tracks: 25 frames a second, metres, the corner of each vehicle's box."""
 
     def samples() -> Iterator[tuple[int, Any, Sample]]:
@@ -223,14 +218,18 @@ def _highd(table: _Table, section: Section) -> Crossings:
             )
             yield line, int(table.number(line, row, "id")), Sample(time_s, x, y)
 
-    return _by_vehicle(table, section, samples(), longest_gap_s=0.1)
+    return _by_vehicle(table, section, samples(), keep_tracks, longest_gap_s=0.1)
 
 
 def _by_vehicle(
-    table: _Table, section: Section, samples: Iterator[tuple[int, Any, Sample]], longest_gap_s: float
+    table: _Table,
+    section: Section,
+    samples: Iterator[tuple[int, Any, Sample]],
+    keep_tracks: bool,
+    longest_gap_s: float,
 ) -> Crossings:
     """From samples in which each vehicle's times are in order; after a gap it counts as another visit."""
-    tracker = Tracker(section)
+    tracker = Tracker(section, keeper=TrackKeeper() if keep_tracks else None)
     for line, vehicle, sample in samples:
         before = tracker.last.get(vehicle)
         if before is not None and sample.time_s < before.time_s:
@@ -245,7 +244,7 @@ def _by_vehicle(
 # ---- XML ------------------------------------------------------------------------------------------
 
 
-def _read_xml(file: Path, section: Section | None) -> Crossings:
+def _read_xml(file: Path, section: Section | None, keep_tracks: bool) -> Crossings:
     elements = _elements(file)
     root = next(elements, None)
     match root and root[1]:
@@ -254,7 +253,7 @@ def _read_xml(file: Path, section: Section | None) -> Crossings:
                 raise InputError(f"trace {str(file)!r} holds whole trips, which have no positions for a section")
             return _tripinfos(file, elements)
         case "fcd-export":
-            return follow(_needed(file, section), _fcd_steps(file, elements))
+            return follow(_needed(file, section), _fcd_steps(file, elements), keep_tracks)
         case other:
             line = root[0] if root else 1
             raise broken_line(file, line, "tripinfos or fcd-export", f"<{other}>" if other else "an empty file")

@@ -5,7 +5,7 @@ that a small Parquet file may claim.
 """
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -68,12 +68,12 @@ def own_name(name: str) -> str:
     return name
 
 
-def parquet_rows(file: Path) -> Iterator[Row]:
+def parquet_rows(file: Path, wanted: Collection[str] = _COLUMNS) -> Iterator[Row]:
     _, parquet = arrow()
     line = 0
     try:
         with parquet.ParquetFile(file) as opened_file:
-            columns = _readable_columns(file, opened_file)
+            columns = _readable_columns(file, opened_file, wanted)
         # Names come as numbers and a list of the different ones, each of which is there once.
         texts = [column for column, text in columns.items() if text]
         with parquet.ParquetFile(file, read_dictionary=texts) as opened_file:
@@ -92,7 +92,7 @@ def _first_line(error: Exception) -> str:
     return brief(next(iter(str(error).splitlines()), type(error).__name__))
 
 
-def _readable_columns(file: Path, opened_file: Any) -> dict[str, bool]:
+def _readable_columns(file: Path, opened_file: Any, wanted: Collection[str]) -> dict[str, bool]:
     """The columns that may count, and whether each is text; none has dates or other things that are no numbers."""
     pyarrow, _ = arrow()
     types, found = pyarrow.types, dict[str, bool]()
@@ -103,7 +103,7 @@ def _readable_columns(file: Path, opened_file: Any) -> dict[str, bool]:
         kind = column.type.value_type if types.is_dictionary(column.type) else column.type
         text = types.is_string(kind) or types.is_large_string(kind)
         numbers = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)
-        if own_name(column.name) in _COLUMNS:
+        if own_name(column.name) in wanted:
             if not (text or numbers or types.is_boolean(kind) or types.is_null(kind)):
                 raise InputError(f"trace {str(file)!r} must have numbers or text in {column.name}, got {kind}")
             found[column.name] = text

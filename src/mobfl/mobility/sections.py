@@ -5,6 +5,7 @@ A section is written `edge:ID[:FROM:TO]` (metres along an edge), `circle:X,Y,R` 
 leaves are found between the samples, not at them.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -13,6 +14,7 @@ import numpy as np
 
 from mobfl.errors import InputError
 from mobfl.mobility.crossings import Crossings
+from mobfl.mobility.tracks import TrackKeeper
 from mobfl.scenario import MOST
 
 
@@ -165,6 +167,7 @@ class Tracker:
     last: dict[Any, Sample] = field(default_factory=dict)
     entered: dict[Any, float] = field(default_factory=dict)
     crossings: list[tuple[Any, float, float]] = field(default_factory=list)
+    keeper: TrackKeeper | None = None  # of where they are, if that is asked for
 
     def see(self, vehicle: Any, sample: Sample) -> None:
         """A vehicle's next sample; its samples come in the order of time."""
@@ -172,17 +175,21 @@ class Tracker:
         self.last[vehicle] = sample
         if before is None:
             if self.section.inside(sample):
-                self.entered[vehicle] = sample.time_s
+                self._enter(vehicle, sample, sample, 1.0)
             return
         part = self.section.part(before, sample)
-        seconds = sample.time_s - before.time_s
         if part is None:
             self._leave(vehicle, before.time_s)
             return
-        if vehicle not in self.entered and part[0] < part[1]:
-            self.entered[vehicle] = before.time_s + part[0] * seconds
-        if not self.section.inside(sample):
-            self._leave(vehicle, before.time_s + part[1] * seconds)
+        enters = vehicle not in self.entered and part[0] < part[1]
+        if enters:
+            self._enter(vehicle, before, sample, part[0])
+        stays = self.section.inside(sample)
+        start, stop = part[0] if enters else 0.0, 1.0 if stays else part[1]
+        if self.keeper is not None and vehicle in self.entered:
+            self.keeper.go_on(vehicle, *between(before, sample, stop), (stop - start) * metres_between(before, sample))
+        if not stays:
+            self._leave(vehicle, between(before, sample, stop)[0])
 
     def lose(self, vehicle: Any) -> None:
         """The vehicle is seen no more: it left where it was last seen."""
@@ -193,17 +200,44 @@ class Tracker:
         for vehicle in list(self.last):
             self.lose(vehicle)
         vehicle, enter, leave = zip(*self.crossings, strict=True) if self.crossings else ((), (), ())
-        return Crossings.sorted(vehicle, enter, leave)
+        return Crossings.sorted(vehicle, enter, leave, None if self.keeper is None else self.keeper.tracks())
+
+    def _enter(self, vehicle: Any, before: Sample, after: Sample, share: float) -> None:
+        time_s, x, y = between(before, after, share)
+        self.entered[vehicle] = time_s
+        if self.keeper is not None:
+            self.keeper.begin(vehicle, time_s, x, y)
 
     def _leave(self, vehicle: Any, time_s: float) -> None:
         enter = self.entered.pop(vehicle, None)
         if enter is not None:
             self.crossings.append((vehicle, enter, max(enter, time_s)))
+            if self.keeper is not None:
+                self.keeper.end(vehicle)
 
 
-def follow(section: Section, steps: Iterator[Step]) -> Crossings:
+def between(before: Sample, after: Sample, share: float) -> tuple[float, float, float]:
+    """When and where a vehicle has come so far from one sample to the next; before its first place, there."""
+    time_s = before.time_s + share * (after.time_s - before.time_s)
+    if math.isnan(before.x):
+        return time_s, after.x, after.y
+    return time_s, before.x + share * (after.x - before.x), before.y + share * (after.y - before.y)
+
+
+def metres_between(before: Sample, after: Sample) -> float:
+    """As the crow flies, or where places are not told along the edge, or by the speed."""
+    metres = math.hypot(after.x - before.x, after.y - before.y)
+    if not math.isnan(metres):
+        return metres
+    if before.edge == after.edge:
+        return abs(after.along_m - before.along_m)
+    speed = after.speed_mps if math.isnan(before.speed_mps) else before.speed_mps
+    return speed * (after.time_s - before.time_s)
+
+
+def follow(section: Section, steps: Iterator[Step], keep_tracks: bool = False) -> Crossings:
     """Crossings from time steps, each with all vehicles that were seen at it."""
-    tracker = Tracker(section)
+    tracker = Tracker(section, keeper=TrackKeeper() if keep_tracks else None)
     for seen in steps:
         for vehicle in [vehicle for vehicle in tracker.last if vehicle not in seen]:
             tracker.lose(vehicle)

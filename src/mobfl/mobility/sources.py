@@ -35,7 +35,9 @@ class TrafficSource(Protocol):
 
 def crossings_of(name: str, scenario: Scenario, seed: int) -> Crossings:
     """The crossings of the source of that name."""
-    made = TRAFFIC.build(name).crossings(scenario, seed)
+    # Traffic knows nothing of links, the theory of one whose sizes are open as little.
+    road = scenario.with_values({"link": {}}) if scenario.link.lacks_sizes else scenario
+    made = TRAFFIC.build(name).crossings(road, seed)
     if not isinstance(made, Crossings):
         raise InputError(f"traffic {name!r} must make mobfl.Crossings, got {type(made).__name__}")
     return made
@@ -69,15 +71,19 @@ class DayOfTraffic:
 
 
 class SumoRoad:
-    """A straight road with the scenario's length, arrivals and speeds, driven by SUMO; lanes, and a signal if given."""
+    """A straight road with the scenario's length, arrivals and speeds, driven by SUMO; lanes, and a signal if given.
 
-    def __init__(self, lanes: int = 1, cycle_s: float = 0.0, green_s: float = 0.0) -> None:
-        self._lanes, self._cycle_s, self._green_s = lanes, cycle_s, green_s
+    `tracks=1` keeps where everybody was.
+    """
+
+    def __init__(self, lanes: int = 1, cycle_s: float = 0.0, green_s: float = 0.0, tracks: int = 0) -> None:
+        self._lanes, self._cycle_s, self._green_s, self._keep_tracks = lanes, cycle_s, green_s, bool(tracks)
 
     def crossings(self, scenario: Scenario, seed: int) -> Crossings:
         from mobfl.mobility.sumo import Signal, straight_road_crossings
 
         signal = Signal(self._cycle_s, self._green_s) if self._cycle_s else None
         return straight_road_crossings(
-            scenario, lanes=self._lanes, signal=signal, duration_s=scenario.training.duration_s, seed=seed
-        )
+            scenario, lanes=self._lanes, signal=signal, duration_s=scenario.training.duration_s, seed=seed,
+            keep_tracks=self._keep_tracks,
+        )  # fmt: skip

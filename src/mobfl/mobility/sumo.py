@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -19,6 +19,7 @@ import numpy as np
 from mobfl.errors import InputError, MissingExtraError, MobflError
 from mobfl.mobility.crossings import Crossings
 from mobfl.mobility.sections import parse_section
+from mobfl.mobility.tracks import Tracks
 from mobfl.scenario import Scenario
 
 LONGEST_STEP_S = 0.5
@@ -40,25 +41,34 @@ def sumo_crossings(
     warmup_s: float = 0.0,
     step_s: float = LONGEST_STEP_S,
     seed: int = 0,
+    keep_tracks: bool = False,
     progress: Callable[[float], None] = lambda _: None,
 ) -> Crossings:
     """The crossings of a section in a SUMO simulation, without those who enter during the warm-up.
 
     With a step of one second a dwell of twenty would be off by 4 %: steps are at most half a second long, and the
-    instants of entering and leaving are found between them.
+    instants of entering and leaving are found between them. With `keep_tracks`, where everybody was at each step.
     """
     parse_section(section)
     if not 0 < step_s <= LONGEST_STEP_S:
         raise InputError(f"step must be > 0 and <= {LONGEST_STEP_S} s, got {step_s:g}")
     if not config.is_file():
         raise InputError(f"SUMO's configuration must be a file, got {str(config)!r}")
-    job = {
-        "config": str(config), "section": section, "duration_s": duration_s, "warmup_s": warmup_s,
-        "step_s": step_s, "seed": seed,
-    }  # fmt: skip
-    rows = _run(job, progress)
+    with tempfile.TemporaryDirectory(prefix="mobfl-tracks-") as folder:
+        kept = Path(folder) / "tracks.npz" if keep_tracks else None
+        job = {
+            "config": str(config), "section": section, "duration_s": duration_s, "warmup_s": warmup_s,
+            "step_s": step_s, "seed": seed, "tracks": kept and str(kept),
+        }  # fmt: skip
+        rows = _run(job, progress)
+        tracks = None if kept is None else _read_tracks(kept)
     vehicle, enter, leave = zip(*rows, strict=True) if rows else ((), (), ())
-    return Crossings.sorted(vehicle, enter, leave)
+    return Crossings.sorted(vehicle, enter, leave, tracks)
+
+
+def _read_tracks(file: Path) -> Tracks:
+    with np.load(file) as stored:
+        return Tracks(*(stored[field.name] for field in fields(Tracks)))
 
 
 @dataclass(frozen=True)
@@ -83,6 +93,7 @@ def straight_road_crossings(
     warmup_s: float = 300.0,
     step_s: float = LONGEST_STEP_S,
     seed: int = 0,
+    keep_tracks: bool = False,
     progress: Callable[[float], None] = lambda _: None,
 ) -> Crossings:
     """SUMO on a straight road with the scenario's length, arrivals, speed and spread of speeds."""
@@ -92,7 +103,7 @@ def straight_road_crossings(
         config = _straight_road(Path(folder), scenario, lanes, signal, warmup_s + duration_s)
         crossings = sumo_crossings(
             config, "edge:section", duration_s=warmup_s + duration_s, warmup_s=warmup_s,
-            step_s=step_s, seed=seed, progress=progress,
+            step_s=step_s, seed=seed, keep_tracks=keep_tracks, progress=progress,
         )  # fmt: skip
     # A random flow's first vehicle departs when the flow begins, which is not random at all.
     return crossings.take(crossings.vehicle != "flow.0")
