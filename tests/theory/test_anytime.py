@@ -31,6 +31,7 @@ def heard(scenario: Scenario, t: float, knows: Knows, rounds: int, seed: int) ->
         ends = {
             "nothing": np.full(len(stay), t),
             "mean": np.minimum(enter + mean_s, t),
+            "predicted": np.minimum(leave, t),  # at one speed
             "leaving": np.minimum(leave, t),
         }
         end = ends[knows]
@@ -137,7 +138,7 @@ def test_sums_over_very_many_steps(most: int) -> None:
 
 
 def test_nonsense_is_named(paper: Scenario) -> None:
-    with pytest.raises(InputError, match="knows must be one of nothing, mean, leaving, got 'all'"):
+    with pytest.raises(InputError, match="knows must be one of nothing, mean, predicted, leaving, got 'all'"):
         theory.anytime_objective(paper, 10.0, "all")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="round_s must be > 0, got -1"):
         theory.anytime_objective(paper, -1.0)

@@ -86,6 +86,7 @@ def _guaranteed(least: LeastUploads, found: Plan, free: Plan) -> GuaranteedPlan:
 
 
 def _plan_trace(scenario: Scenario, crossings: "Crossings") -> TracePlan:
+    from mobfl.planning.notices import read
     from mobfl.planning.trace import Trace, best_on_trace
 
     road, share = Conditions.of(scenario), scenario.traffic.participation
@@ -106,7 +107,8 @@ def _plan_trace(scenario: Scenario, crossings: "Crossings") -> TracePlan:
     best = best_on_trace(trace, road, known)
     if best is None:
         return TracePlan("infeasible", reason=NOBODY_WITHIN)
-    return TracePlan(**best.to_dict(), poisson_plan=beside)
+    reading = read(trace, lambda some: some.rounds(road, *best.numbers[:2]))
+    return TracePlan(**vars(best) | reading._asdict(), poisson_plan=beside)
 
 
 def plan_many(table: Any) -> Plans:

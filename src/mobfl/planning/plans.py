@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from mobfl.theory import Conditions, Knows
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
+Planner = Literal["exact", "trace", "simulation"]
 
 _INSTANT_S = 1e-9  # no clock of a recording tells a shorter stay from none
 
@@ -28,6 +29,8 @@ class Plan:
     valid_round_prob: float | None = None
     reason: str | None = None
     objective_error: float | None = None  # by which share of g a better plan might be better; None: by none
+    planner: Planner = "exact"
+    valid_round_prob_interval: tuple[float, float] | None = None  # 95 %; None where it is exact
 
     @classmethod
     def at(cls, scenario: theory.AnyRoad, local_steps: int, round_s: float) -> "Plan":
@@ -43,10 +46,18 @@ class Plan:
         return self.local_steps, self.round_s, self.objective
 
     def to_dict(self) -> dict[str, Any]:
-        told = asdict(self)
-        if self.objective_error is None:
-            del told["objective_error"]
-        return told
+        return _told(self)
+
+
+def _told(plan: "Plan | AnytimePlan") -> dict[str, Any]:
+    """All of it, without what an exact plan has no use for."""
+    told = asdict(plan) | {"planner": plan.planner if plan.status == "ok" else None}
+    optional = {key: told.pop(key) for key in ("objective_error", "assumed") if key in told}
+    averaged = {key: told.pop(key) for key in ("averaged_objective",) if key in told}
+    if plan.planner == "exact":
+        for key in ("valid_round_prob_interval", "half_from_vehicles", "notices"):
+            told.pop(key, None)
+    return told | averaged | {key: value for key, value in optional.items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -148,9 +159,16 @@ class PoissonPlan:
 
 @dataclass(frozen=True)
 class TracePlan(Plan):
-    """A plan made from recorded crossings, beside Theorem 1's plan for their rate and mean dwell."""
+    """A plan made from recorded crossings, beside Theorem 1's plan for their rate and mean dwell.
 
+    Its interval is where the chance of an upload lies in 95 of 100 further recordings of the same road and length, as
+    long as the traffic stays what it was.
+    """
+
+    planner: Planner = "trace"
     poisson_plan: PoissonPlan | None = None
+    half_from_vehicles: int | None = None  # so many of the longest stays carry half of g
+    notices: tuple[str, ...] = ()  # sentences on a road that drifted, and on a few vehicles that carry the plan
 
 
 @dataclass(frozen=True)
@@ -164,12 +182,16 @@ class AnytimePlan:
         expected_uploads: How many vehicles upload in a round, on average.
         valid_round_prob: The chance that anybody does.
         local_steps: T·v(T), the mean of a round's longest training.
-        averaged_objective: What an average weighted by steps really advances, in local steps per second; None where the
-            traffic is recorded.
+        averaged_objective: What an average weighted by steps really advances, in local steps per second.
         knows: What vehicles know of their leaving.
         reason: Why there is no plan.
         objective_error: By which share of v another T might be better; None: by none.
         schedule: Always "anytime".
+        planner: "exact", or "trace" where the traffic is recorded, which has three things more.
+        valid_round_prob_interval: As of a `TracePlan`.
+        half_from_vehicles: As of a `TracePlan`, of v instead of g.
+        notices: As of a `TracePlan`.
+        assumed: What had to be assumed of recorded traffic; None: nothing.
     """
 
     status: str
@@ -183,21 +205,20 @@ class AnytimePlan:
     reason: str | None = None
     objective_error: float | None = None
     schedule: str = "anytime"
+    planner: Planner = "exact"
+    valid_round_prob_interval: tuple[float, float] | None = None
+    half_from_vehicles: int | None = None
+    notices: tuple[str, ...] = ()
+    assumed: str | None = None
 
     @classmethod
     def at(
         cls, scenario: theory.AnyRoad, round_s: float, knows: Knows, objective_error: float | None = None
     ) -> "AnytimePlan":
         """What rounds of this T promise on this road, best or not."""
-        uploads = float(theory.uploads_of_steps(scenario, 1, round_s, knows))
-        steps = float(theory.longest_steps(scenario, round_s, knows))
-        averaged = theory.averaged_steps(scenario, round_s, knows) / round_s
-        valid = -math.expm1(-uploads)
-        numbers = (round_s, steps / round_s, uploads, valid, steps, averaged)
+        uploads, steps, averaged = theory.anytime_promise(scenario, round_s, knows)
+        numbers = (round_s, steps / round_s, uploads, -math.expm1(-uploads), steps, averaged / round_s)
         return cls("ok", *numbers, knows=knows, objective_error=objective_error)
 
     def to_dict(self) -> dict[str, Any]:
-        told = asdict(self)
-        if self.objective_error is None:
-            del told["objective_error"]
-        return told
+        return _told(self)

@@ -7,12 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mobfl.errors import InputError
-from mobfl.scenario import FIELDS, LINK_BYTES, MOST_STEPS, Scenario, most_steps, transfer_s
+from mobfl.scenario import FIELDS, LINK_BYTES, LINK_SIZES, MOST_STEPS, Scenario, most_steps, transfer_s
 from mobfl.scenario.wording import unknown_key
 from mobfl.theory import Conditions, Delays
 
 _PLANNED_WITH = ("road.length_m", "traffic.speed_mps", "traffic.speed_sd_mps", "compute.min_step_s")
-_WHOLE = {"link.model_bytes", *(key for key, field in FIELDS.items() if field.annotation is int)}
+_SIZES = [f"link.{key}" for key in LINK_SIZES]
+_WHOLE = {"link.model_bytes", *_SIZES, *(key for key, field in FIELDS.items() if field.annotation is int)}
 # What would make a road another than the paper's: plan these one by one.
 _ONE_LAW = {"compute.law", "compute.step_samples", "compute.extra_sd_s", "fleet"}
 
@@ -39,8 +40,10 @@ def conditions_from(table: Any) -> Conditions:
 
     if "link.model_bytes" in columns:
         model_bytes, downlink_bps, uplink_bps = (column(f"link.{key}") for key in LINK_BYTES)
-        transfers = transfer_s(model_bytes, downlink_bps), transfer_s(model_bytes, uplink_bps)
+        down, up = (column(key) if key in columns else model_bytes for key in _SIZES)
+        transfers = transfer_s(down, downlink_bps), transfer_s(up, uplink_bps)
     else:
+        Delays.of(first)  # which refuses rates without sizes
         transfers = column("link.download_s"), column("link.upload_s")
     return Conditions(
         column("traffic.arrivals_per_s") * column("traffic.participation"),

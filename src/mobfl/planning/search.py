@@ -23,10 +23,12 @@ class Best(NamedTuple):
     bound: float
 
 
-def best_steps(attempt: Callable[[int], Tried], most: int, known: float | None = None, gap: float = 0.0) -> Best:
+def best_steps(
+    attempt: Callable[[int], Tried], most: int, known: float | None = None, gap: float = 0.0, narrow: float = 0.0
+) -> Best:
     """Over H from 1 to `most`, the best bound first; a share `gap` of g is not searched for.
 
-    Of two equal ones it is the smaller H.
+    Of two equal ones it is the smaller H. Of a range whose ends differ by a share `narrow` only the first is tried.
     """
     first = attempt(1)
     best = Best(None, known, known) if known is not None and known >= first.found else Best(1, first.found, first.bound)
@@ -41,7 +43,7 @@ def best_steps(attempt: Callable[[int], Tried], most: int, known: float | None =
         if tried.found > best.found or (tried.found == best.found and middle < (best.local_steps or 0)):
             best = Best(middle, *tried)
         for a, b, value in ((start, middle - 1, reached), (middle, stop, tried.bound)):
-            if b > a:
+            if b > a * (1 + narrow):
                 heapq.heappush(ranges, (-value * b / a, a, b, value))
     left = -ranges[0][0] if ranges else 0.0
     return best._replace(bound=max(bound, left))

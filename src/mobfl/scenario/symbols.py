@@ -16,6 +16,8 @@ SYMBOLS = {
     "traffic.arrivals_per_s": Symbol("λ", "1/s", "arrivals"),
     "traffic.participation": Symbol("", "", "share that takes part"),
     "link.model_bytes": Symbol("", "bytes", "size of the model"),
+    "link.download_bytes": Symbol("", "bytes", "what travels down, if not the model alone"),
+    "link.upload_bytes": Symbol("", "bytes", "what travels up, if not the model as it is"),
     "link.downlink_bps": Symbol("", "bit/s", "rate of the download"),
     "link.uplink_bps": Symbol("", "bit/s", "rate of the upload"),
     "link.download_s": Symbol("τ_down", "s", "download of the model"),
@@ -37,4 +39,6 @@ SYMBOLS = {
     "training.falling_to": Symbol("", "", "share of the local steps at the end"),
     "training.average_s": Symbol("", "s", "time constant of the model that is served"),
     "training.noise_uploads": Symbol("ν", "", "uploads that are worth half a round"),
+    "energy.transmit_w": Symbol("", "W", "power while a vehicle uploads"),
+    "energy.compute_w": Symbol("", "W", "power while a vehicle trains"),
 }

@@ -1,7 +1,8 @@
 """What a road is: frozen, validated nouns.
 
-A scenario has five tables, and a list of them where vehicles are of several classes; their keys are the names of
-docs/background/symbols.md, in SI units. Whatever is not given takes the paper's value.
+A scenario has six tables, and a list of them where vehicles are of several classes; their keys are the names of
+docs/background/symbols.md, in SI units. Whatever is not given takes the paper's value, or where the paper has none, a
+usual one.
 """
 
 from collections.abc import Mapping
@@ -42,7 +43,9 @@ class Traffic(Table):
 
 
 LINK_SECONDS = ("download_s", "upload_s")
-LINK_BYTES = ("model_bytes", "downlink_bps", "uplink_bps")
+LINK_RATES = ("downlink_bps", "uplink_bps")
+LINK_BYTES = ("model_bytes", *LINK_RATES)
+LINK_SIZES = ("download_bytes", "upload_bytes")  # of what really travels, where that is not the model as it is
 
 
 _PAPER_TRANSFER_S = 1.0
@@ -52,31 +55,55 @@ def transfer_s(model_bytes: Any, rate_bps: Any) -> Any:
     return 8.0 * model_bytes / rate_bps
 
 
-def _derived_transfer_s(given: dict[str, Any], rate: str) -> float:
-    if given.get("model_bytes") is None or given.get(rate) is None:
+def _derived_transfer_s(given: dict[str, Any], size: str, rate: str) -> float:
+    travels = given.get(size) if given.get(size) is not None else given.get("model_bytes")
+    if travels is None or given.get(rate) is None:
         return _PAPER_TRANSFER_S
-    return float(transfer_s(given["model_bytes"], given[rate]))
+    return float(transfer_s(travels, given[rate]))
 
 
 class Link(Table):
-    """The transfers, given in seconds or as a size and two rates; the seconds are there either way."""
+    """The transfers, given in seconds or as a size and two rates; the seconds are there either way.
+
+    Rates alone leave the sizes to the task and the codec of a run. Until these are known, nobody may ask for seconds.
+    """
 
     model_bytes: Count | None = None
+    download_bytes: Count | None = None
+    upload_bytes: Count | None = None
     downlink_bps: Positive | None = None
     uplink_bps: Positive | None = None
-    download_s: Number = Field(default_factory=lambda given: _derived_transfer_s(given, "downlink_bps"), ge=0)
-    upload_s: Number = Field(default_factory=lambda given: _derived_transfer_s(given, "uplink_bps"), ge=0)
+    download_s: Number = Field(
+        default_factory=lambda given: _derived_transfer_s(given, "download_bytes", "downlink_bps"), ge=0
+    )
+    upload_s: Number = Field(
+        default_factory=lambda given: _derived_transfer_s(given, "upload_bytes", "uplink_bps"), ge=0
+    )
+
+    @property
+    def by_rates(self) -> bool:
+        """Whether sizes decide how long transfers take."""
+        return self.uplink_bps is not None
+
+    @property
+    def lacks_sizes(self) -> bool:
+        """Whether nobody knows yet how long transfers take: there are rates, and no bytes."""
+        return self.by_rates and self.model_bytes is None
 
     @model_validator(mode="after")
     def _given_one_way(self) -> Self:
         by_bytes = [key for key in LINK_BYTES if getattr(self, key) is not None]
+        sizes = [key for key in LINK_SIZES if getattr(self, key) is not None]
         seconds = [key for key in LINK_SECONDS if key in self.model_fields_set]
-        if by_bytes and seconds:
+        if (by_bytes or sizes) and seconds:
             raise ValueError(
-                f"link must give either seconds or model_bytes with both rates, got {' and '.join(seconds + by_bytes)}"
+                "link must give either seconds or model_bytes with both rates,"
+                f" got {' and '.join(seconds + by_bytes + sizes)}"
             )
         missing = [key for key in LINK_BYTES if key not in by_bytes]
-        if by_bytes and missing:
+        if sizes and missing:
+            raise ValueError(f"link.{sizes[0]} must come with {' and '.join(missing)}, got {getattr(self, sizes[0])}")
+        if by_bytes and missing and missing != ["model_bytes"]:
             raise ValueError(
                 f"link.{by_bytes[0]} must come with {' and '.join(missing)}, got {getattr(self, by_bytes[0])}"
             )
@@ -120,6 +147,16 @@ class Training(Table):
         return self
 
 
+class Energy(Table):
+    """What vehicles draw while they send and while they train."""
+
+    # 23 dBm: what a radio of power class 3 sends with at most (3GPP TS 38.101-1, table 6.2.1-1).
+    transmit_w: Number = Field(0.2, ge=0)
+    # An embedded computer at work: NVIDIA's Jetson modules have modes of 7 and 15 W (Orin Nano) and of 15, 30 and 50 W
+    # (AGX Orin), by their data sheets; 15 W is in both.
+    compute_w: Number = Field(15.0, ge=0)
+
+
 def most_steps(length_m: Any, speed_mps: Any, min_step_s: Any) -> Any:
     """A bound on H, from the slowest vehicle there is."""
     return length_m / (LEAST_SPEED * speed_mps) / min_step_s
@@ -146,7 +183,7 @@ _SHARE_ROUNDING = 1e-9
 
 
 class Scenario(Table):
-    """Road, traffic, link, compute and training: all that a plan, a simulation and a run depend on.
+    """Road, traffic, link, compute and training: all that a plan, a simulation and a run depend on; and energy.
 
     Vehicles may be of several classes; then `fleet` has what differs from compute and training.
     """
@@ -156,6 +193,7 @@ class Scenario(Table):
     link: Link = Link()
     compute: Compute = Compute()
     training: Training = Training()
+    energy: Energy = Energy()
     fleet: Classes = ()
 
     @model_validator(mode="after")
@@ -225,7 +263,9 @@ class Scenario(Table):
     def to_dict(self) -> dict[str, Any]:
         """All values as nested tables, link and step times as they were given."""
         tables = self.model_dump(exclude_none=True)
-        for key in LINK_SECONDS if self.link.model_bytes is not None else ():
+        if "energy" not in self.model_fields_set:  # nothing that is computed depends on it
+            del tables["energy"]
+        for key in LINK_SECONDS if self.link.by_rates else ():
             del tables["link"][key]
         for key in ("min_step_s", "extra_step_s") if self.compute.step_samples is not None else ():
             del tables["compute"][key]
@@ -251,9 +291,9 @@ class Scenario(Table):
         """A copy in which the dotted keys (`road.length_m`) have these values."""
         tables = self.given()
         # Giving a link one way takes back what was given the other way.
-        if any(f"link.{key}" in values for key in LINK_BYTES):
-            tables["link"] = {k: v for k, v in tables.get("link", {}).items() if k in LINK_BYTES}
-        elif self.link.model_bytes is not None and any(f"link.{key}" in values for key in LINK_SECONDS):
+        if any(f"link.{key}" in values for key in (*LINK_BYTES, *LINK_SIZES)):
+            tables["link"] = {k: v for k, v in tables.get("link", {}).items() if k in (*LINK_BYTES, *LINK_SIZES)}
+        elif self.link.by_rates and any(f"link.{key}" in values for key in LINK_SECONDS):
             tables["link"] = {key: getattr(self.link, key) for key in LINK_SECONDS}
         steps = {str(name): value for name, value in values.items() if str(name).startswith("compute.")}
         if steps and isinstance(tables.setdefault("compute", {}), dict):

@@ -8,20 +8,30 @@ vehicle may know of its leaving.
 
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mobfl.errors import InputError
-from mobfl.theory.distributions import Constant, Delay, Dwell, average, density_from_least
-from mobfl.theory.equations import AnyRoad, Conditions, delay, positive, uploads_identity, uploads_slope
+from mobfl.theory.distributions import Constant, Delay, Dwell, ShiftedExponential, average, density_from_least
+from mobfl.theory.equations import (
+    AnyRoad,
+    Conditions,
+    delay,
+    positive,
+    uploads_and_slopes,
+    uploads_identity,
+    uploads_slope,
+)
 from mobfl.theory.quadrature import panels
 
 Array = NDArray[np.float64]
 
-Knows: TypeAlias = Literal["nothing", "mean", "leaving"]
-"""What a vehicle knows of its leaving: nothing, the mean stay on this road, or the instant itself."""
+Knows: TypeAlias = Literal["nothing", "mean", "predicted", "leaving"]
+"""What a vehicle knows of its leaving: nothing, the mean stay on this road, what it predicts from the way left and its
+present speed, or the instant itself. Where it drives at one speed, as here, the last two are the same."""
 
 KNOWLEDGE: tuple[Knows, ...] = get_args(Knows)
 
@@ -30,8 +40,7 @@ KNOWLEDGE: tuple[Knows, ...] = get_args(Knows)
 TERMS = 2048
 # Numbers at once; a dwell that spreads takes some hundreds for each.
 _AT_ONCE, _DWELL_NODES = 1 << 21, 400
-# Where the integral over s in `averaged_steps` is cut: what many steps make of it lies near 1.
-_SHARE_EDGES = 1.0 - np.append(np.geomspace(1.0, 1e-13, 40), 0.0)
+_NEAREST_TO_ONE = 1e-13  # how far from s = 1 the integral in `averaged_steps` is cut at most
 
 
 def uploads_of_steps(scenario: AnyRoad, steps: ArrayLike, round_s: ArrayLike, knows: Knows = "nothing") -> Array:
@@ -90,27 +99,60 @@ def averaged_steps(scenario: AnyRoad, round_s: float, knows: Knows = "nothing", 
     ν_n = Λ(n) − Λ(n + 1), so by Mecke's formula this is Σ ν_n·nᵖ⁺¹·E[1/(nᵖ + Z)], where Z is the sum of the others'
     weights, and E[1/(a + Z)] = ∫₀¹ sᵃ⁻¹·exp(−Σ ν_k·(1 − s^(kᵖ))) ds.
     """
-    n, count = _exact_counts(Conditions.of(scenario), float(round_s), knows)
-    s, weights = panels(_SHARE_EDGES)
-    log_s, weight = np.log(s)[:, np.newaxis], n**power
-    others = np.exp(np.expm1(weight * log_s) @ count)
-    return float((weights * others * (np.exp((weight - 1) * log_s) @ (count * n ** (power + 1)))).sum())
+    return _averaged(*_exact_counts(*_reached(Conditions.of(scenario), float(round_s), knows)), power)
 
 
-def _exact_counts(road: Conditions, t: float, knows: Knows) -> tuple[Array, Array]:
-    """Numbers of steps, and the mean number of uploads with just so many; of very many steps, in groups."""
-    most = int(np.max(_most_steps(road, np.asarray(t)))) + 1
+def anytime_promise(scenario: AnyRoad, round_s: float, knows: Knows = "nothing") -> tuple[float, float, float]:
+    """Of a round: the mean number of uploads, W, and `averaged_steps` at power 1, at once."""
+    road = Conditions.of(scenario)
+    steps, uploads = _reached(road, float(round_s), knows)
+    averaged = _averaged(*_exact_counts(steps, uploads))
+    few = len(steps) <= TERMS
+    longest = -np.expm1(-uploads).sum() if few else longest_steps(road, round_s, knows)
+    return float(uploads[0]), float(longest), averaged
+
+
+def _averaged(n: Array, count: Array, power: int = 1) -> float:
+    weight = n**power
+    log_s, weights = nodes_up_to_one(1 / float(count @ weight + weight.max()))
+    powers = np.exp(weight * log_s)
+    others, one = (powers @ np.array([count, count * n ** (power + 1)]).T).T
+    return float((weights * one * np.exp(others - count.sum())).sum())
+
+
+def nodes_up_to_one(nearest: float) -> tuple[Array, Array]:
+    """log s in a column and weights of ∫₀¹ ds/s, for what changes over `nearest` at s = 1 and slower before."""
+    return _nodes_in_thirds(int(-math.log(max(nearest, _NEAREST_TO_ONE)) / math.log(3.0)))
+
+
+@cache
+def _nodes_in_thirds(thirds: int) -> tuple[Array, Array]:
+    """In panels of which each is a third as far from 1 as the last."""
+    edges = 1.0 - np.append(3.0 ** -np.arange(thirds + 2.0), 0.0)
+    s, weights = panels(edges)
+    return np.log(s)[:, np.newaxis], weights / s
+
+
+def _reached(road: Conditions, t: float, knows: Knows) -> tuple[NDArray[np.int64], Array]:
+    """Numbers of steps, all or of very many some, up to one that nobody reaches, and Λ(n, T) of each."""
+    window_s = min(t, float(road.dwell.longest)) - road.delays.transfer_s
+    most = max(int(window_s / road.delays.min_step_s), 0) + 1
     first = np.arange(1, min(most, TERMS) + 2)
     if most > TERMS:  # by ratio: however many steps a few vehicles can take, most take far fewer
         first = np.union1d(first, np.geomspace(TERMS + 1, most + 1, TERMS).astype(np.int64))
-    reached = uploads_of_steps(road, first, t, knows)
+    return first, uploads_of_steps(road, first, t, knows)
+
+
+def _exact_counts(first: NDArray[np.int64], reached: Array) -> tuple[Array, Array]:
+    """Numbers of steps, and the mean number of uploads with just so many; of very many steps, in groups."""
     return (first[1:] + first[:-1] - 1) / 2, np.maximum(reached[:-1] - reached[1:], 0.0)
 
 
 # ---- what a vehicle may know ----------------------------------------------------------------------
 
-# λ, D, S and T -> Λ, or its slope in T.
+# λ, D, S and T -> Λ, or its slope in T; or Λ and its first two derivatives in T, for exponential S and T ≥ T_min.
 Law: TypeAlias = Callable[[Any, Dwell, Delay, Any], Any]
+Slopes: TypeAlias = Callable[[Any, Dwell, ShiftedExponential, Any], tuple[Any, Any, Any]]
 
 
 def _until_the_end(arrivals_per_s: Any, dwell: Dwell, delay: Delay, t: Any) -> Any:
@@ -137,16 +179,40 @@ def _stayers_slope(d: Any, delay: Delay, t: Any) -> Any:
     return density_from_least(delay, t) * np.maximum(d - t, 0.0)
 
 
+def _until_the_end_slopes(arrivals_per_s: Any, dwell: Dwell, delay: ShiftedExponential, t: Any) -> tuple[Any, Any, Any]:
+    d, weights = dwell.nodes(delay, t)
+    cdf, integral = delay.cdf_and_integral(np.minimum(t, d))
+    density, stay_on = arrivals_per_s * delay.density(t), np.maximum(d - t, 0.0)
+    uploads = arrivals_per_s * average(stay_on * cdf + integral, weights)
+    bend = -average(density * ((stay_on > 0) + stay_on / delay.scale), weights)
+    return uploads, average(density * stay_on, weights), bend
+
+
 def _until_the_mean(arrivals_per_s: Any, dwell: Dwell, delay: Delay, t: Any) -> Any:
     """Who knows the mean stay μ trains until it is over or the round ends; who has stayed longer trains no more.
 
     Stays shorter than μ count as for those who know nothing, longer ones as if they were μ.
     """
+    if isinstance(dwell, Constant):  # whoever knows the mean stay knows its own
+        return uploads_identity(arrivals_per_s, dwell, delay, t)
     return _around_the_mean(dwell, delay, t, _stayers, uploads_identity) * arrivals_per_s
 
 
 def _until_the_mean_slope(arrivals_per_s: Any, dwell: Dwell, delay: Delay, t: Any) -> Any:
     return _around_the_mean(dwell, delay, t, _stayers_slope, uploads_slope) * arrivals_per_s
+
+
+def _until_the_mean_slopes(
+    arrivals_per_s: Any, dwell: Dwell, delay: ShiftedExponential, t: Any
+) -> tuple[Any, Any, Any]:
+    if isinstance(dwell, Constant):
+        return uploads_and_slopes(arrivals_per_s, dwell, delay, t)
+    mean = average(*dwell.nodes(delay))
+    d, weights = dwell.nodes(delay, t, mean)
+    shorter = _until_the_end_slopes(arrivals_per_s, Constant(d), delay, t)
+    longer = uploads_and_slopes(arrivals_per_s, Constant(mean), delay, t)
+    uploads, slope, bend = (average(np.where(d < mean, a, b), weights) for a, b in zip(shorter, longer, strict=True))
+    return uploads, slope, bend
 
 
 def _around_the_mean(dwell: Dwell, delay: Delay, t: Any, shorter: Callable[..., Any], longer: Law) -> Any:
@@ -155,11 +221,24 @@ def _around_the_mean(dwell: Dwell, delay: Delay, t: Any, shorter: Callable[..., 
     return average(np.where(d < mean, shorter(d, delay, t), longer(1.0, Constant(mean), delay, t)), weights)
 
 
-_LAWS: dict[Knows, tuple[Law, Law]] = {
-    "nothing": (_until_the_end, _until_the_end_slope),
-    "mean": (_until_the_mean, _until_the_mean_slope),
-    "leaving": (uploads_identity, uploads_slope),
+_LAWS: dict[Knows, tuple[Law, Law, Slopes]] = {
+    "nothing": (_until_the_end, _until_the_end_slope, _until_the_end_slopes),
+    "mean": (_until_the_mean, _until_the_mean_slope, _until_the_mean_slopes),
+    "predicted": (uploads_identity, uploads_slope, uploads_and_slopes),
+    "leaving": (uploads_identity, uploads_slope, uploads_and_slopes),
 }
+
+
+def slopes_of(knows: Knows) -> Law:
+    """Λ and its first two derivatives in T ≥ T_min, where steps jitter exponentially or not at all."""
+    law, slope, slopes = _LAWS[knows]
+
+    def of_either(arrivals_per_s: Any, dwell: Dwell, delay: Delay, t: Any) -> tuple[Any, Any, Any]:
+        if isinstance(delay, ShiftedExponential):
+            return slopes(arrivals_per_s, dwell, delay, t)
+        return law(arrivals_per_s, dwell, delay, t), slope(arrivals_per_s, dwell, delay, t), 0.0
+
+    return of_either
 
 
 def _law(knows: Knows) -> Law:

@@ -105,6 +105,11 @@ class Delays:
 
     @classmethod
     def of(cls, scenario: Scenario) -> "Delays":
+        if scenario.link.lacks_sizes:
+            raise InputError(
+                "link.model_bytes must be given with the rates where no task is trained, got none: how long transfers"
+                " take is unknown"
+            )
         classes = tuple(StepTimes.of(each.compute, each.share, each.name) for each in scenario.classes)
         return cls(scenario.link.download_s, scenario.link.upload_s, classes)
 
