@@ -13,7 +13,9 @@ from mobfl.mobility.crossings import Crossings
 from mobfl.mobility.poisson import poisson_crossings
 from mobfl.rng import classes_of, exponential, stream, vehicle_keys
 from mobfl.rounds.draws import Draws
-from mobfl.rounds.rules import FixedPlan, Outcome, VehicleRows, joined, simulate_rounds
+from mobfl.rounds.orders import FixedPlan
+from mobfl.rounds.rows import Outcome, VehicleRows, joined
+from mobfl.rounds.rules import simulate_rounds
 from mobfl.theory import Delays
 
 LEVEL = 1e-6

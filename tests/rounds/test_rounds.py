@@ -13,7 +13,9 @@ from mobfl import InputError, Scenario
 from mobfl.mobility.crossings import Crossings
 from mobfl.mobility.poisson import poisson_crossings
 from mobfl.rng import exponential, stream, vehicle_key
-from mobfl.rounds.rules import FixedPlan, Order, Outcome, Rounds, VehicleRows, simulate_rounds
+from mobfl.rounds.orders import FixedPlan, Order
+from mobfl.rounds.rows import Outcome, Rounds, VehicleRows
+from mobfl.rounds.rules import simulate_rounds
 from mobfl.theory import Delays
 
 
@@ -44,15 +46,17 @@ def steady(paper: Scenario) -> Scenario:
 def test_three_vehicles(steady: Scenario) -> None:
     """H = 10 takes 4 s, T = 10 s: Ann is there from the start, Bob comes too late for the round, Cy is too quick."""
     traffic = crossings(("ann", -3.0, 20.0), ("bob", 7.0, 15.0), ("cy", 11.0, 14.0), ("last", 20.0, 20.0))
-    row = dict.fromkeys(("round", "vehicle", "attempt", "download_s", "train_s", "upload_s", "end_s", "outcome"))
+    row = dict.fromkeys(
+        ("round", "vehicle", "attempt", "download_s", "train_s", "upload_s", "end_s", "steps", "outcome")
+    )
     told = [tuple(row.values()) for row in all_rows(steady, [traffic], FixedPlan(10, 10.0))]
     assert list(row) == list(all_rows(steady, [traffic], FixedPlan(10, 10.0))[0])
     assert told == [
-        (0, "ann", 0, 0.0, 1.0, 3.0, 4.0, "uploaded"),
-        (0, "bob", 0, 7.0, 8.0, 10.0, 10.0, "round_over"),
-        (1, "ann", 1, 10.0, 11.0, 13.0, 14.0, "uploaded"),
-        (1, "bob", 1, 10.0, 11.0, 13.0, 14.0, "uploaded"),
-        (1, "cy", 0, 11.0, 12.0, 14.0, 14.0, "left_early"),
+        (0, "ann", 0, 0.0, 1.0, 3.0, 4.0, 10, "uploaded"),
+        (0, "bob", 0, 7.0, 8.0, 10.0, 10.0, 10, "round_over"),
+        (1, "ann", 1, 10.0, 11.0, 13.0, 14.0, 10, "uploaded"),
+        (1, "bob", 1, 10.0, 11.0, 13.0, 14.0, 10, "uploaded"),
+        (1, "cy", 0, 11.0, 12.0, 14.0, 14.0, 10, "left_early"),
     ]
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mobfl import theory
-from mobfl.rounds.rules import Outcome, VehicleRows
+from mobfl.rounds.rows import Outcome, VehicleRows
 from mobfl.theory import Conditions
 
 Keys = NDArray[np.uint64]
@@ -32,7 +32,7 @@ class ClassCounts:
     """Visits, uploads and heard visits of every class, over blocks of rounds one after the other."""
 
     def __init__(self, classes: int) -> None:
-        self._counts = np.zeros((3, classes), np.int64)
+        self._counts, self._steps = np.zeros((3, classes), np.int64), np.zeros(classes)
         self._heard = np.empty(0, np.uint64)  # of those who may still be there
 
     def add(self, rows: VehicleRows) -> None:
@@ -44,6 +44,7 @@ class ClassCounts:
         kinds = rows.vehicle_class[rows.attempt == 0], rows.vehicle_class[uploaded]
         heard = rows.vehicle_class[uploaded][first[newly]]
         self._counts += [np.bincount(each, minlength=self._counts.shape[1]) for each in (*kinds, heard)]
+        self._steps += np.bincount(kinds[1], rows.steps[uploaded], self._counts.shape[1])
         there = rows.key[rows.round == rows.round[-1]]
         self._heard = np.intersect1d(np.append(self._heard, new), there)
 
@@ -53,6 +54,11 @@ class ClassCounts:
             ClassResult(name, visits, heard / max(visits, 1), uploads / max(visits, 1))
             for name, visits, uploads, heard in rows
         ]
+
+    @property
+    def steps_per_visit(self) -> NDArray[np.float64]:
+        """The local steps that a visit's uploads bring, on average."""
+        return self._steps / np.maximum(self._counts[0], 1)
 
 
 def promised(road: Conditions, local_steps: int, round_s: float) -> list[tuple[float, float]]:

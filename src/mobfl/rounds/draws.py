@@ -11,6 +11,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from mobfl.rng import classes_of, exponential, normal, stream, uniform, vehicle_keys
+from mobfl.rounds.fitting import Fitting
+from mobfl.rounds.orders import AsManyAsFit, Steps
 from mobfl.theory.delays import EXPONENTIAL, LOGNORMAL, Delays, StepLaws
 
 Keys = NDArray[np.uint64]
@@ -22,6 +24,7 @@ class Draws:
     def __init__(self, delays: Delays, seed: int) -> None:
         self.delays = delays
         self._compute, self._class = stream(seed, "compute"), stream(seed, "class")
+        self._leaving = stream(seed, "predicted leaving")
         self._shares = [each.share for each in delays.classes]
         self._laws = dict[int, StepLaws]()
 
@@ -38,10 +41,25 @@ class Draws:
             self._laws[local_steps] = self.delays.laws(local_steps)
         return self._laws[local_steps]
 
+    def delays_of(self, asked: Steps) -> tuple[float, StepLaws]:
+        """Both transfers, and the time of H steps; of one where as many are taken as fit."""
+        return float(self.delays.transfer_s), self.laws(1 if isinstance(asked, AsManyAsFit) else asked)
+
+    def fitting(self, asked: Steps) -> Fitting | None:
+        """What a vehicle knows that takes as many steps as fit; None if all take H."""
+        return Fitting.of(asked, self._leaving) if isinstance(asked, AsManyAsFit) else None
+
     def delay_s(self, key: np.uint64, attempt: int, local_steps: int) -> float:
         """S: from the download's beginning to the upload's end."""
+        return self.delays.transfer_s + self._compute_s(key, attempt, local_steps)
+
+    def step_s(self, key: np.uint64, attempt: int) -> float:
+        """One local step; in one attempt all take as long."""
+        return self._compute_s(key, attempt, 1)
+
+    def _compute_s(self, key: np.uint64, attempt: int, local_steps: int) -> float:
         place = self.classes(np.array([key]))[0] if len(self._shares) > 1 else 0
-        return self.delays.transfer_s + float(compute_s(self.laws(local_steps), place, key, attempt))
+        return float(compute_s(self.laws(local_steps), place, key, attempt))
 
 
 @njit(cache=True)

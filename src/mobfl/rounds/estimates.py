@@ -1,7 +1,9 @@
 """Means over rounds, with intervals that respect that neighbouring rounds share vehicles."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +21,23 @@ class Estimate:
     value: float
     low: float
     high: float
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What was measured, beside what was promised; None where nothing was."""
+
+    measured: Estimate
+    expected: float | None = None
+
+    def to_dict(self, name: str) -> dict[str, Any]:
+        """Under this name; an interval that is not known is None, as JSON has no word for infinity."""
+        ends = (self.measured.low, self.measured.high)
+        return {
+            name: self.measured.value if math.isfinite(self.measured.value) else None,
+            f"{name}_interval": list(ends) if all(map(math.isfinite, ends)) else None,
+            f"expected_{name}": self.expected,
+        }
 
 
 class BatchMeans:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,21 +12,36 @@ from mobfl import theory
 from mobfl.errors import InputError
 from mobfl.mobility.crossings import Crossings
 from mobfl.mobility.observed import ObservedTraffic
-from mobfl.rounds.by_class import ClassCounts, ClassResult, promised
+from mobfl.planning.trace import Trace
+from mobfl.rounds.anytime import AnytimeSimulation, simulate_anytime
+from mobfl.rounds.by_class import ClassCounts, ClassResult
+from mobfl.rounds.by_class import promised as promised_by_class
 from mobfl.rounds.estimates import BatchMeans, Estimate
-from mobfl.rounds.rules import FixedPlan, Rounds, simulate_rounds
+from mobfl.rounds.not_poisson import warning_of
+from mobfl.rounds.orders import AsManyAsFit, FixedPlan, Steps
+from mobfl.rounds.rows import Rounds
+from mobfl.rounds.rules import simulate_rounds
 from mobfl.scenario import Scenario
 from mobfl.theory import Conditions, Delays
 from mobfl.theory.distributions import Dwell, Empirical
 
-# The chance of an empty round must be off by this much, and by five standard errors, before we warn.
-_MATERIAL = 0.01
-_STANDARD_ERRORS = 5.0
+Progress: TypeAlias = Callable[[int], None]
+
+
+class Promise(NamedTuple):
+    """What is promised of a round."""
+
+    uploads: float
+    empty_prob: float
 
 
 @dataclass(frozen=True)
 class Simulation:
-    """What happened in the rounds, beside what the theory expects of Poisson traffic with the same rate and dwell."""
+    """What happened in the rounds, beside what was promised.
+
+    On Poisson traffic Theorem 1 promises. On recorded traffic the road's own law does, averaged over when the rounds
+    begin, as a plan from it does; `poisson` is then what Theorem 1 says of the same rate and stays.
+    """
 
     local_steps: int
     round_s: float
@@ -39,21 +54,8 @@ class Simulation:
     expected_empty_prob: float
     histogram: NDArray[np.int64]  # how many rounds had 0, 1, 2, … uploads
     classes: tuple[ClassResult, ...] = ()  # where there is more than one
-
-    @property
-    def warning(self) -> str | None:
-        """A sentence if the traffic is not Poisson enough for the theory, None if it is."""
-        measured, promised = self.empty_prob, self.expected_empty_prob
-        # Few rounds may all agree by chance: the error is at least that of the promise itself.
-        chance = math.sqrt(promised * (1 - promised) / self.rounds)
-        error, off = max((measured.high - measured.value) / 1.96, chance), measured.value - promised
-        if not abs(off) > max(_MATERIAL, _STANDARD_ERRORS * error):
-            return None
-        return (
-            f"this traffic is not Poisson: {measured.value:.1%} of the rounds had no upload where the theory says"
-            f" {promised:.1%} (variance/mean of the uploads {self.variance_to_mean.value:.2f} instead of 1);"
-            " plan from the recorded crossings instead"
-        )
+    poisson: Promise | None = None  # beside what the recorded road promises
+    warning: str | None = None  # if recorded traffic is not Poisson enough for Theorem 1
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -66,6 +68,7 @@ class Simulation:
             "contributing_share": _or_none(self.contributing_share.value),
             "expected_uploads": self.expected_uploads,
             "expected_empty_prob": self.expected_empty_prob,
+            **({} if self.poisson is None else {f"poisson_{k}": v for k, v in self.poisson._asdict().items()}),
             "warning": self.warning,
             **({"classes": [each.to_dict() for each in self.classes]} if self.classes else {}),
         }
@@ -76,39 +79,49 @@ def _or_none(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
+@overload
+def simulate(
+    scenario: Scenario, local_steps: int, round_s: float, rounds: int,
+    seed: int = 0, crossings: Crossings | None = None, progress: Progress = ...,
+) -> Simulation: ...  # fmt: skip
+
+
+@overload
+def simulate(
+    scenario: Scenario, local_steps: AsManyAsFit, round_s: float, rounds: int,
+    seed: int = 0, crossings: Crossings | None = None, progress: Progress = ...,
+) -> AnytimeSimulation: ...  # fmt: skip
+
+
 def simulate(
     scenario: Scenario,
-    local_steps: int,
+    local_steps: Steps,
     round_s: float,
     rounds: int,
     seed: int = 0,
     crossings: Crossings | None = None,
-    progress: Callable[[int], None] = lambda _: None,
-) -> Simulation:
+    progress: Progress = lambda _: None,
+) -> Simulation | AnytimeSimulation:
     """So many rounds of one plan, on Poisson traffic or on recorded crossings for as long as they last.
 
     Args:
         scenario: The road, its traffic and its delays.
-        local_steps: H, the local steps that a vehicle takes in a round.
+        local_steps: H, the local steps that a vehicle takes in a round, or `AsManyAsFit()` for anytime rounds.
         round_s: T, the length of a round in seconds.
         rounds: How many rounds; a shorter trace is used as a whole.
         seed: The same seed draws the same vehicles and delays.
         crossings: Recorded traffic; without it, Poisson arrivals as the scenario says.
         progress: Told how many rounds are done.
     """
-    if rounds < 1:
-        raise InputError(f"rounds must be >= 1, got {rounds}")
-    plan = FixedPlan(local_steps, round_s)
-    seen = ObservedTraffic.of(scenario, seed, crossings)
+    if isinstance(local_steps, AsManyAsFit):
+        return simulate_anytime(scenario, local_steps, round_s, rounds, seed, crossings, progress)
+    plan, seen = FixedPlan(local_steps, round_s), ObservedTraffic.of(scenario, seed, crossings)
+    rounds = seen.whole_rounds(round_s, rounds)
     if crossings is None:
         road = Conditions.of(scenario)
         rate, dwell = road.arrivals_per_s, road.dwell
     else:
         (chosen,) = seen.crossings
-        lasts_s = seen.end_s - seen.start_s
-        rounds = min(rounds, int(lasts_s / round_s))
-        if rounds < 1:
-            raise InputError(f"the trace must last at least one round of {round_s:g} s, got {lasts_s:g} s")
         rate, dwell = chosen.arrivals_per_s, Empirical(chosen.dwell_s)
     delays = Delays.of(scenario)
     several = len(delays.classes) > 1
@@ -116,16 +129,27 @@ def simulate(
     by_class = ClassCounts(len(delays.classes))
     counted = _count(_by_class(blocks, rounds, by_class) if several else blocks, rounds, dwell, progress)
     expected = float(theory.uploads_identity(rate, dwell, theory.delay(scenario, local_steps), round_s))
+    poisson = Promise(expected, math.exp(-expected))
+    promised, warning = (poisson, None) if crossings is None else _recorded(scenario, crossings, local_steps, round_s)
     return Simulation(
         local_steps,
         round_s,
         counted[0].rounds,
         *_statistics(counted[0]),
-        expected,
-        float(np.exp(-expected)),
+        *promised,
         counted[1],
         _class_results(scenario, local_steps, round_s, by_class, crossings is None) if several else (),
+        None if crossings is None else poisson,
+        warning,
     )
+
+
+def _recorded(scenario: Scenario, crossings: Crossings, local_steps: int, round_s: float) -> tuple[Promise, str | None]:
+    """What the recorded road promises, and a warning if Theorem 1 does not fit it."""
+    trace, road = Trace(crossings, scenario.traffic.participation), Conditions.of(scenario)
+    rounds = trace.rounds(road, local_steps, round_s)
+    promised = Promise(float(rounds.uploads.mean()), float(rounds.empty.mean()))
+    return promised, warning_of(trace, road, local_steps, round_s)
 
 
 def _by_class(blocks: Iterable[Rounds], rounds: int, counts: ClassCounts) -> Iterator[Rounds]:
@@ -143,7 +167,7 @@ def _class_results(
     found = counts.results([each.name for each in road.delays.classes])
     if not poisson:
         return tuple(found)
-    expected = promised(road, local_steps, round_s)
+    expected = promised_by_class(road, local_steps, round_s)
     return tuple(
         replace(each, expected_heard=heard, expected_uploads_per_visit=uploads)
         for each, (heard, uploads) in zip(found, expected, strict=True)
