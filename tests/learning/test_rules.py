@@ -95,6 +95,36 @@ def test_adam_is_reddis_algorithm_2() -> None:
         assert model["w"] == pytest.approx(x, rel=1e-6)
 
 
+def test_yogi_is_reddis_algorithm_2() -> None:
+    """By hand from the paper: v grows by a hundredth of Δ² while it is below, else it falls by as much."""
+    chain, model = rule_named("yogi:rate=0.1,tau=0.001"), weights(0.0, 4.0)
+    state, x = chain.init(model), model["w"].astype(float)
+    m, v = np.zeros(2), np.full(2, 1e-6)
+    for target in ([1.0, 4.0], [0.5, 3.0], [0.01, 2.0], [0.02, 2.0]):
+        change = np.array(target) - x
+        m = 0.9 * m + 0.1 * change
+        v = np.where(v < change**2, v + 0.01 * change**2, v - 0.01 * change**2)
+        x = x + 0.1 * m / (np.sqrt(v) + 1e-3)
+        state, model = chain.apply(state, model, [Upload(weights(*target), 1, model)])
+        assert model["w"] == pytest.approx(x, rel=1e-5)
+    with pytest.raises(InputError, match="yogi must have a beta2 >= 0 and < 1, got 1"):
+        rule_named("yogi:beta2=1")
+
+
+def test_weighted_afl_counts_those_less_whose_training_and_upload_took_long() -> None:
+    """Half a second each is usual; two seconds more of training cost 0.9², one more of upload 0.9."""
+    usual = Upload(weights(10), 5, compute_s=0.5, upload_s=0.5)
+    assert applied("afl", weights(0), [usual]) == [5.0]
+    assert applied("afl", weights(0), [replace(usual, compute_s=2.5)]) == pytest.approx([5 * 0.81])
+    assert applied("afl", weights(0), [replace(usual, compute_s=2.5, upload_s=1.5)]) == pytest.approx([5 * 0.729])
+    assert applied("afl", weights(0), [replace(usual, staleness=3)]) == [5.0]
+    assert applied("afl:staleness_power=0.5", weights(0), [replace(usual, staleness=3)]) == [2.5]
+    assert applied("afl:mixing=1", weights(0), [replace(usual, compute_s=0.0)]) == [10.0]  # never more than all of it
+    for wrong in ("mixing=0", "training=1.1", "upload=-1", "usual_s=-1", "staleness_power=nan"):
+        with pytest.raises(InputError, match=f"afl must have {wrong.partition('=')[0]}"):
+            rule_named(f"afl:{wrong}")
+
+
 def test_clipping_shortens_what_is_too_long_and_passes_the_rest_bit_for_bit() -> None:
     chain, model = rule_named("clip:times=2"), weights(0.0, 0.0)
     state = chain.init(model)
@@ -248,7 +278,7 @@ def test_a_chain_is_applied_from_left_to_right() -> None:
 @pytest.mark.parametrize(
     ("rule", "line"),
     [
-        ("mena", "rule must be one of clip, cap, heldout, mean, median, .* got 'mena'; did you mean mean?"),
+        ("mena", "rule must be one of clip, cap, heldout, scaffold, mean, median, .* got 'mena'; did you mean mean?"),
         ("mean+median", "rule must have one way to combine uploads, got 2 in 'mean.median'"),
         ("adam+clip", "a step of the server stands before a guard"),
         ("mean:weight=2", "rule mean has no parameter weight: it takes none"),

@@ -15,10 +15,15 @@ Random = np.random.Generator
 
 def held_samples(random: Random, pool: Pool, training: Training) -> Integers:
     """D_m training samples for one vehicle, split as the scenario says. No sample occurs twice."""
-    count = int(random.integers(training.least_samples, training.most_samples + 1))
+    count = sample_count(random, training)
     if training.split in pool.groups:
         return _of_one_group(random, pool.groups[training.split], count, training.batch_size)
     return SPLITS[training.split](random, pool, count, training.dirichlet_alpha)
+
+
+def sample_count(random: Random, training: Training) -> int:
+    """D_m: a vehicle's first draw."""
+    return int(random.integers(training.least_samples, training.most_samples + 1))
 
 
 def check_samples(pool: Pool, training: Training) -> None:

@@ -16,6 +16,9 @@ class Upload:
         base: The model that it started from.
         staleness: How many server steps ago that was.
         local_steps: How many it took.
+        compute_s: How long it trained, in seconds; 0 where nobody knows.
+        upload_s: How long it took to send.
+        along: Arrays that a rule has asked for beside the weights.
     """
 
     weights: Weights
@@ -23,6 +26,9 @@ class Upload:
     base: Weights = field(default_factory=dict)
     staleness: int = 0
     local_steps: int = 0
+    compute_s: float = 0.0
+    upload_s: float = 0.0
+    along: Weights = field(default_factory=dict)
 
 
 def fault(model: Weights, upload: Upload) -> str | None:
@@ -31,7 +37,7 @@ def fault(model: Weights, upload: Upload) -> str | None:
         return "without samples"
     if (reason := unlike(model, upload.weights)) is not None:
         return reason
-    if not all_finite(upload.weights):
+    if not (all_finite(upload.weights) and all_finite(upload.along)):
         return "not finite"
     return "negative variance" if has_negative_variance(upload.weights) else None
 

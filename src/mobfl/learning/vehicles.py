@@ -33,10 +33,19 @@ class Vehicles:
         shares = [each.share for each in self.classes]
         return self.classes[classes_of(self.kinds, np.array([key]), shares)[0]].training
 
-    def train(self, key: np.uint64, attempt: int, model: Weights, local_steps: int, learning_rate: float) -> Upload:
-        """The vehicle's upload after its steps from this model."""
+    def train(
+        self,
+        key: np.uint64,
+        attempt: int,
+        model: Weights,
+        local_steps: int,
+        learning_rate: float,
+        correction: Weights | None = None,
+    ) -> Upload:
+        """The vehicle's upload after its steps from this model; a correction is added to the gradient of each."""
         training = self.training_of(key)
         held = held_samples(generator(self.samples, key), self.task.pool, training)
         batches = draw_batches(generator(self.batches, key, attempt), held, local_steps, training.batch_size)
-        weights = self.local.train(self.task, model, batches, learning_rate)
+        bent = {} if correction is None else {"correction": correction}
+        weights = self.local.train(self.task, model, batches, learning_rate, **bent)
         return Upload(weights, len(held), model, local_steps=local_steps)

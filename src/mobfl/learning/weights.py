@@ -17,6 +17,10 @@ def is_statistic(name: str) -> bool:
     return name.endswith(_STATISTICS)
 
 
+def is_variance(name: str) -> bool:
+    return name.endswith(_VARIANCE)
+
+
 def unlike(model: Weights, other: Weights) -> str | None:
     """Why these are not weights of the same kind of model; None if they are."""
     if other.keys() != model.keys():
@@ -33,7 +37,7 @@ def all_finite(weights: Weights) -> bool:
 
 def has_negative_variance(weights: Weights) -> bool:
     """Batch norm takes the root of its running variances: one below zero turns every output into NaN."""
-    return any(bool((values < 0).any()) for name, values in weights.items() if name.endswith(_VARIANCE))
+    return any(bool((values < 0).any()) for name, values in weights.items() if is_variance(name))
 
 
 def mixed(model: Weights, other: Weights, share: float) -> Weights:

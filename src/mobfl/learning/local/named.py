@@ -18,7 +18,11 @@ LOCALS = Kind(
 
 
 class LocalTraining(Protocol):
-    """Knows nothing of roads and servers; may be asked by several threads at once."""
+    """Knows nothing of roads and servers; may be asked by several threads at once.
+
+    One with `corrects = True` also takes `correction`, arrays that every step adds to the gradient, and uploads w₀ less
+    η times the sum of both: a rule such as SCAFFOLD counts on it.
+    """
 
     def train(self, task: Task, model: Weights, batches: Integers, learning_rate: float) -> Weights:
         """The model after a step per row of `batches`, which holds numbers of the task's training samples."""

@@ -17,5 +17,17 @@ class Sgd:
         if not 0 <= self.momentum < 1:
             raise InputError(f"sgd must have a momentum >= 0 and < 1, got {self.momentum:g}")
 
-    def train(self, task: Task, model: Weights, batches: Integers, learning_rate: float) -> Weights:
-        return task.local_steps(model, batches, SgdTerms(learning_rate, self.momentum))
+    @property
+    def corrects(self) -> bool:
+        """With momentum a step is no longer η times a gradient."""
+        return self.momentum == 0
+
+    def train(
+        self,
+        task: Task,
+        model: Weights,
+        batches: Integers,
+        learning_rate: float,
+        correction: Weights | None = None,
+    ) -> Weights:
+        return task.local_steps(model, batches, SgdTerms(learning_rate, self.momentum, correction=correction))

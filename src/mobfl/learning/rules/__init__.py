@@ -7,9 +7,10 @@ guard      guard(state, model, uploads) -> (state, uploads)     changes or drops
 combine    apply(state, model, uploads) -> (state, model)       one model of all; every chain has exactly one
 step       step(state, model, proposed) -> (state, model)       how far the server goes towards what was combined
 
-A link with `draws = True` is given a random generator as its last argument.
+A link with `draws = True` is given a random generator as its last argument. One that has `download`, `correction` and
+`upload` too sends arrays along with models and weights (`SendsAlong`).
 """
 
-from mobfl.learning.rules.chain import GUARDED_MEAN, RULES, Chain, Rule, State, merge, rule_named
+from mobfl.learning.rules.chain import GUARDED_MEAN, RULES, Chain, Rule, State, chain_of, merge, rule_named
 
-__all__ = ["GUARDED_MEAN", "RULES", "Chain", "Rule", "State", "merge", "rule_named"]
+__all__ = ["GUARDED_MEAN", "RULES", "Chain", "Rule", "State", "chain_of", "merge", "rule_named"]

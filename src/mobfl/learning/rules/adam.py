@@ -5,17 +5,23 @@ and τ.
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mobfl.errors import InputError
 from mobfl.learning.rules.chain import State
 from mobfl.learning.weights import Weights, is_statistic
 
+Floats = NDArray[np.float64]
+
 
 @dataclass(frozen=True)
 class ServerAdam:
     """x ← x + rate·m/(√v + tau), m and v fading means of the combined change and its square."""
+
+    _name: ClassVar[str] = "adam"
 
     rate: float = 0.01
     beta1: float = 0.9
@@ -25,10 +31,10 @@ class ServerAdam:
     def __post_init__(self) -> None:
         for name, value in (("beta1", self.beta1), ("beta2", self.beta2)):
             if not 0 <= value < 1:
-                raise InputError(f"adam must have a {name} >= 0 and < 1, got {value:g}")
+                raise InputError(f"{self._name} must have a {name} >= 0 and < 1, got {value:g}")
         for name, value in (("rate", self.rate), ("tau", self.tau)):
             if not value > 0:
-                raise InputError(f"adam must have a {name} > 0, got {value:g}")
+                raise InputError(f"{self._name} must have a {name} > 0, got {value:g}")
 
     def init(self, model: Weights) -> State:
         trained = [name for name in model if not is_statistic(name)]
@@ -40,6 +46,10 @@ class ServerAdam:
         for name in (key[2:] for key in state if key.startswith("m/")):
             change = proposed[name].astype(np.float64) - model[name]
             m = new[f"m/{name}"] = self.beta1 * state[f"m/{name}"] + (1 - self.beta1) * change
-            v = new[f"v/{name}"] = self.beta2 * state[f"v/{name}"] + (1 - self.beta2) * np.square(change)
+            v = new[f"v/{name}"] = self.second_moment(state[f"v/{name}"], np.square(change))
             moved[name] = (model[name] + self.rate * m / (np.sqrt(v) + self.tau)).astype(model[name].dtype)
         return new, moved
+
+    def second_moment(self, v: Floats, squared: Floats) -> Floats:
+        """A fading mean of the squared change."""
+        return self.beta2 * v + (1 - self.beta2) * squared

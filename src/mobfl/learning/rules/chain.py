@@ -1,6 +1,7 @@
 """A rule is a chain of links: guards, one way to combine, steps of the server. `clip+median+adam:rate=0.01`."""
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from itertools import pairwise
 from typing import Any, Protocol
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from mobfl.errors import InputError, PartError
 from mobfl.learning.heldout import HeldoutLoss
+from mobfl.learning.rules.along import SendsAlong
 from mobfl.learning.rules.draws import Draw
 from mobfl.learning.uploads import Upload, sorted_out
 from mobfl.learning.weights import Weights, unlike
@@ -27,6 +29,7 @@ RULES = Kind(
         "clip": f"{_PLACE}.clip:Clip",
         "cap": f"{_PLACE}.cap:Cap",
         "heldout": f"{_PLACE}.heldout:Heldout",
+        "scaffold": f"{_PLACE}.scaffold:Scaffold",
         "mean": f"{_PLACE}.mean:Mean",
         "median": f"{_PLACE}.median:Median",
         "trimmed": f"{_PLACE}.trimmed:Trimmed",
@@ -36,13 +39,17 @@ RULES = Kind(
         "fednova": f"{_PLACE}.fednova:FedNova",
         "fedasync": f"{_PLACE}.fedasync:FedAsync",
         "fedbuff": f"{_PLACE}.fedbuff:FedBuff",
+        "damped": f"{_PLACE}.damped:Damped",
+        "afl": f"{_PLACE}.afl:DelayWeights",
         "momentum": f"{_PLACE}.momentum:ServerMomentum",
         "adam": f"{_PLACE}.adam:ServerAdam",
+        "yogi": f"{_PLACE}.yogi:ServerYogi",
     },
 )
 # What schedules go by unless a rule is named: one upload can neither be far from the model nor weigh more than others.
 GUARDED_MEAN = "clip+cap+mean"
 _ROLES = ("guard", "apply", "step")  # in the order in which they stand in a chain
+_ALONG = ("download", "correction", "upload")  # of a link that sends arrays along
 _WORDS = {"guard": "a guard", "apply": "a way to combine", "step": "a step of the server"}
 
 
@@ -73,6 +80,12 @@ class Link:
         roles = [role for role in _ROLES if callable(getattr(part, role, None))]
         if len(roles) != 1:
             raise InputError(f"rule {wish.name} must have one of the methods {', '.join(_ROLES)}, got {len(roles)}")
+        along = [method for method in _ALONG if callable(getattr(part, method, None))]
+        if along and len(along) < len(_ALONG):
+            raise InputError(
+                f"rule {wish.name} must have all of the methods {', '.join(_ALONG)} to send arrays along, got"
+                f" {' and '.join(along)}"
+            )
         return cls(part, roles[0], wish)
 
     @property
@@ -89,6 +102,11 @@ class Link:
     def hides_content(self) -> bool:
         """Whether nobody may tell from the model what was in an upload: it is asked too where none is good."""
         return bool(getattr(self.part, "hides_content", False))
+
+    @property
+    def sends_along(self) -> bool:
+        """Whether arrays of its own go down with the model and up with the weights (`SendsAlong`)."""
+        return callable(getattr(self.part, "download", None))
 
     def called(self, place: int, draw: Draw | None, *given: Any) -> Any:
         """What its method makes of a state and more; `place` is its own in the chain."""
@@ -138,6 +156,8 @@ class Chain:
                 f"rule {hiding} must have no guard before it, got {guards[0].wish.name}: what a guard does to one"
                 f" upload may depend on the others', which {hiding} could not account for"
             )
+        if len(along := [link.wish.name for link in self.links if link.sends_along]) > 1:
+            raise InputError(f"rule must have one link that sends arrays along, got {' and '.join(along)}")
 
     def __str__(self) -> str:
         return "+".join(map(str, self.links))
@@ -153,6 +173,16 @@ class Chain:
     @property
     def needs_heldout(self) -> bool:
         return any(link.needs_heldout for link in self.links)
+
+    @property
+    def along(self) -> SendsAlong | None:
+        """The link that sends arrays beside the model, if there is one."""
+        return next((link.part for link in self.links if link.sends_along), None)
+
+    def download(self, state: State) -> Weights:
+        """What goes down beside the model: nothing for most rules."""
+        found = [(n, link) for n, link in enumerate(self.links) if link.sends_along]
+        return dict(found[0][1].part.download(self._own(found[0][0], state))) if found else {}
 
     def with_heldout(self, loss: HeldoutLoss | None) -> "Chain":
         """The same chain, whose links may ask what a model's loss on held-out samples is."""
@@ -227,6 +257,13 @@ def rule_named(text: str) -> Chain:
     if (ways := sum(link.role == "apply" for link in links)) != 1:
         raise InputError(f"rule must have one way to combine uploads, got {ways} in {text!r}")
     return Chain(tuple(links))
+
+
+def chain_of(rule: str | Rule) -> Chain:
+    """A rule by its name, or one of somebody's own, as a chain."""
+    if isinstance(rule, str):
+        return rule_named(rule)
+    return rule if isinstance(rule, Chain) else Chain((Link.of(deepcopy(rule), Wish(type(rule).__name__)),))
 
 
 def _check_order(text: str, roles: Sequence[str]) -> None:
