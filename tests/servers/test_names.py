@@ -42,7 +42,7 @@ def test_the_best_t_for_a_given_h(paper: Scenario, name: str, h: int) -> None:
     assert told(name, paper) == {"policy": "rounds", **{k: v for k, v in promised.items() if k not in _NO_PROMISE}}
 
 
-_NO_PROMISE = ("status", "reason")
+_NO_PROMISE = ("status", "reason", "planner")
 
 
 def test_an_epoch_is_one_pass_over_the_middle_of_a_range(paper: Scenario) -> None:
@@ -124,8 +124,8 @@ def test_a_rule_that_needs_staleness_needs_a_schedule_that_has_some(paper: Scena
 
 HT = "plan must be H,T with a whole H >= 1, best or epoch, and T > 0 s, best, T0 or T0/2"
 ONE_OF = (
-    "plan must be H,T, one of mobfl, adaptive, anytime, wait-for-all, async, fedasync, fedbuff, or MODULE:OBJECT of"
-    " your own"
+    "plan must be H,T, one of mobfl, adaptive, anytime, wait-for-all, async, stay-aware, mads, early, selected,"
+    " fedasync, fedbuff, or MODULE:OBJECT of your own"
 )
 
 

@@ -14,9 +14,9 @@ from mobfl.learning.weights import Weights
 from mobfl.mobility.poisson import poisson_crossings
 from mobfl.rng import exponential, stream, vehicle_key
 from mobfl.runs.job import training_site
-from mobfl.runs.loop import server_steps
 from mobfl.servers.asynchronous import Asynchronous
-from mobfl.servers.steps import Schedule, ServerStep
+from mobfl.servers.names import server_of
+from mobfl.servers.steps import Schedule, ServerStep, server_steps
 from mobfl.servers.wait_for_all import WaitForAll
 from stories import BUSY, STEADY, STORY, columns, crossings, run, story
 
@@ -56,6 +56,30 @@ def test_a_step_of_fedbuff_has_as_many_uploads_as_the_buffer() -> None:
         [3.0, 3.0 + stale_and_fresh, 3.0 + 2 * stale_and_fresh], rel=1e-6
     )
     assert [sorted(each.checkpoint.versions) for each in learnt] == [[0], [1], []]
+
+
+def efforts(plan: str) -> list[tuple[int, int, float]]:
+    steps = server_steps(server_of(plan, None, STEADY, STORY).schedule, training_site(STEADY, 7, STORY))
+    return [(s.effort.downloads, s.effort.uploads, round(s.effort.compute_s, 9)) for s in steps]
+
+
+def test_effort_is_what_was_begun_since_the_step_before_whether_or_not_it_was_lost() -> None:
+    assert efforts("async:3") == [
+        (2, 2, 1.2),  # a, and b, which leaves as it uploads
+        (2, 2, 1.2),  # a and c, whose upload begins at 5.6
+        (1, 0, 0.0),  # a downloads
+        (1, 2, 1.2),  # a trains; c downloads, trains and begins to upload
+        (1, 0, 0.0),  # a downloads, and leaves before it can train
+        (1, 1, 0.6),
+    ]
+    assert efforts("async:3,uploads=2") == [(4, 4, 2.4), (2, 2, 1.2), (2, 1, 0.6)]
+    assert efforts("wait-for-all:3") == [
+        (1, 1, 0.6),
+        (1, 1, 0.6),
+        (2, 2, 1.2),
+        (2, 1, 0.6),  # a leaves at 9, before it can train
+        (1, 0, 0.1),  # c trains from 11.9 on, and leaves at 12
+    ]
 
 
 def test_uploads_at_one_instant_are_in_the_model_that_is_downloaded_then() -> None:

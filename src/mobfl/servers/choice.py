@@ -11,11 +11,15 @@ from mobfl.planning.plans import Plan
 from mobfl.planning.search import best_count
 from mobfl.planning.trace import Trace, best_round_on_trace
 from mobfl.policies.falling import FallingSteps
-from mobfl.rounds.rules import FixedPlan
+from mobfl.rounds.orders import FixedPlan
 from mobfl.scenario import MOST, MOST_STEPS, Scenario
 from mobfl.servers.rounds import PlannedRounds
 from mobfl.theory import Conditions, Delays
 
+# A run does not depend on how sure its plan is.
+_NOT_OF_THE_ROUNDS = {
+    "status", "reason", "planner", "valid_round_prob_interval", "half_from_vehicles", "notices"
+}  # fmt: skip
 _SHARES_OF_STAY = {"T0": 1.0, "T0/2": 0.5}
 
 
@@ -123,7 +127,7 @@ def rounds_of(found: Plan | tuple[int, float], request: PlanRequest) -> PlannedR
     chosen = isinstance(found, Plan)
     if isinstance(found, Plan):
         h, t, _ = _feasible(found).numbers
-        known = {key: value for key, value in found.to_dict().items() if key not in ("status", "reason")}
+        known = {key: value for key, value in found.to_dict().items() if key not in _NOT_OF_THE_ROUNDS}
         description = {"policy": "rounds", **known}
     else:
         h, t = found

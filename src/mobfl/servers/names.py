@@ -1,13 +1,18 @@
 """Plans by name, as the command line and sweeps have them.
 
 mobfl        the planner's H and T; mobfl:least=5,prob=0.9 for rounds with at least five uploads in nine of ten
-adaptive     H and T that follow the traffic, from the planner's on; with settings adaptive:memory_s=600,worth=0.05
+adaptive     H and T that follow the traffic, from the planner's on; with settings adaptive:memory_s=600,worth=0.05;
+             adaptive:knows=nothing for anytime rounds whose T follows it
 H,T          two numbers. For H also `best` or `epoch`, one pass over a vehicle's samples; for T also `best`, `T0`, the
              time on the section, or `T0/2`. What is `best` maximises g for the other number.
 anytime      rounds in which every vehicle takes as many steps as fit, with the best T or another: anytime:8,
              anytime:8,knows=leaving
-wait-for-all, async
+wait-for-all, async, mads
              other schedules, with the planner's H or another: async:24, async:24,uploads=10, wait-for-all:epoch
+stay-aware   asynchronous, with as many steps as fit in every n-th of the stay: stay-aware:2, stay-aware:1,knows=mean
+early        H,T rounds in which who is short of time uploads after fewer steps: early:24,11.8,knows=leaving
+selected     H,T rounds for those whom a selection chooses: selected:24,11.8,by=fedcs, selected:fit,8,by=bandit,slots=2;
+             `fit` for H lets them take as many steps as fit
 fedasync, fedbuff
              shorthand for the schedule async with that rule: fedasync:24,mixing=0.3, fedbuff:24,buffer=10
 MODULE:OBJECT, or a name that an installed package brings
@@ -20,23 +25,26 @@ from dataclasses import asdict, fields
 from typing import Any, TypeAlias
 
 from mobfl.errors import InfeasibleError, InputError
-from mobfl.learning.rules import GUARDED_MEAN, RULES, Chain, Rule, rule_named
-from mobfl.learning.rules.chain import Link
+from mobfl.learning.rules import GUARDED_MEAN, RULES, Chain, Rule, chain_of
 from mobfl.mobility.crossings import Crossings
 from mobfl.parts import Kind, Wish, said
 from mobfl.planning.at_least import LeastUploads
 from mobfl.planning.planner import plan
 from mobfl.planning.plans import Plan
-from mobfl.policies.adaptive.controller import Controller, Settings
+from mobfl.policies.adaptive.choices import OneH, OnlyT
+from mobfl.policies.adaptive.controller import Settings
 from mobfl.policies.adaptive.policy import AdaptivePolicy
-from mobfl.rounds.rules import Order
+from mobfl.rounds.orders import AsManyAsFit, Order
 from mobfl.scenario import MOST, Scenario
+from mobfl.servers.anytime import best_anytime_round_s
 from mobfl.servers.asynchronous import Asynchronous
 from mobfl.servers.choice import PlanRequest, local_steps_of, round_s_of, rounds_of
-from mobfl.servers.rounds import PlannedRounds
+from mobfl.servers.rounds import BY_STEPS, PlannedRounds
+from mobfl.servers.selected import NamedSelection
+from mobfl.servers.selections import SELECTIONS
 from mobfl.servers.server import SHORTHANDS, Server
 from mobfl.servers.steps import Schedule
-from mobfl.theory import Delays
+from mobfl.theory import Conditions, Delays
 
 # What a run can be given as its plan; all of them become a schedule.
 AnyPlan: TypeAlias = "Schedule | Plan | tuple[int, float] | str"
@@ -51,12 +59,18 @@ SCHEDULES = Kind(
         "anytime": "mobfl.servers.anytime:anytime",
         "wait-for-all": "mobfl.servers.wait_for_all:WaitForAll",
         "async": "mobfl.servers.asynchronous:Asynchronous",
+        "stay-aware": "mobfl.servers.stay_aware:stay_aware",
+        "mads": "mobfl.servers.mads:mads",
+        "early": "mobfl.servers.early_upload:early",
+        "selected": "mobfl.servers.selected:selected",
         "fedasync": "mobfl.servers.names:fedasync",
         "fedbuff": "mobfl.servers.names:fedbuff",
     },
     also="H,T, ",
 )
-_WITH_STEPS = ("wait-for-all", "async", *SHORTHANDS)  # their first word is H
+_WITH_STEPS = ("wait-for-all", "async", "mads", *SHORTHANDS)  # their first word is H
+_WITH_ROUNDS = ("early", "selected")  # their words are H and T
+_FIRST_WORDS = {"anytime": ("round_s", "T, T > 0 s"), "stay-aware": ("parts", "n, the number of parts")}
 
 
 def server_of(given: AnyPlan, rule: "str | Rule | None", scenario: Scenario, crossings: Crossings | None) -> Server:
@@ -75,9 +89,7 @@ def server_of(given: AnyPlan, rule: "str | Rule | None", scenario: Scenario, cro
 
 
 def _rule(rule: "str | Rule | None", schedule: Schedule) -> Chain:
-    if rule is None or isinstance(rule, str):
-        return rule_named(schedule.rule if rule is None else rule)
-    return rule if isinstance(rule, Chain) else Chain((Link.of(deepcopy(rule), Wish(type(rule).__name__)),))
+    return chain_of(schedule.rule if rule is None else rule)
 
 
 def _refuse_both(given: str, own: Wish, rule: "str | Rule") -> None:
@@ -102,6 +114,7 @@ def _split_shorthand(text: str) -> tuple[Wish, Wish | None]:
     return Wish("async", wish.words, rest), Wish(wish.name, (), of_rule)
 
 
+FIT = "fit"  # for H: as many steps as fit
 BUFFER = 10  # the K of FedBuff's paper
 
 
@@ -126,20 +139,57 @@ def _named(wish: Wish, request: PlanRequest) -> Schedule:
         return _with_steps(wish, request)
     if "," in wish.name:
         return _planned(wish.name, request)
-    if wish.name == "anytime" and wish.words:
-        wish = _with_round(wish)
+    if wish.name in _WITH_ROUNDS:
+        wish = _with_rounds(wish, request)
+    elif wish.name in _FIRST_WORDS and wish.words:
+        wish = _with_first_word(wish)
     return _as_schedule(SCHEDULES.build(wish, request), str(wish))
 
 
-def _with_round(wish: Wish) -> Wish:
-    """Its first word is T."""
+def _with_first_word(wish: Wish) -> Wish:
+    """Its first word is a number that has a name."""
+    key, meaning = _FIRST_WORDS[wish.name]
     try:
-        (round_s,) = map(float, wish.words)
+        (number,) = map(float, wish.words)
+    except ValueError:
+        letter, _, rest = meaning.partition(",")
+        raise InputError(
+            f"plan {wish.name} must go on with :{letter},NAME=VALUE,{rest}, got {','.join(wish.words)!r}"
+        ) from None
+    if key in wish.values:
+        raise InputError(f"plan {wish.name} must give {key} once, got it twice")
+    return Wish(wish.name, (), {key: number, **wish.values})
+
+
+def _with_rounds(wish: Wish, request: PlanRequest) -> Wish:
+    """Its words are H and T as for rounds, the planner's without them; `selected` may have `fit` for H."""
+    values = {key: value for key, value in wish.values.items() if key in ("knows", "error")}
+    of_selection = {key: value for key, value in wish.values.items() if key not in ("by", "knows", "error")}
+    if wish.name == "selected":
+        by = SELECTIONS.parse(str(wish.values.get("by", "fedcs")))
+        values["by"] = NamedSelection.of(Wish(by.name, by.words, {**by.values, **of_selection}))
+    else:
+        values |= {key: value for key, value in wish.values.items() if key not in values}
+    h, t = _steps_and_round(wish, request)
+    return Wish(wish.name, (), {"local_steps": h, "round_s": t, **values})
+
+
+def _steps_and_round(wish: Wish, request: PlanRequest) -> tuple[int | None, float]:
+    words = [*wish.words, *["best"] * (2 - len(wish.words))]
+    try:
+        h_word, t_word = words
+        fits = h_word == FIT and wish.name == "selected"
+        h, t = None if fits else local_steps_of(h_word, request), round_s_of(t_word, request)
     except ValueError:
         raise InputError(
-            f"plan {wish.name} must go on with :T,NAME=VALUE, T > 0 s, got {','.join(wish.words)!r}"
+            f"plan {wish.name} must go on with :H,T,NAME=VALUE, with a whole H >= 1, best or epoch, and T > 0 s, best,"
+            f" T0 or T0/2, got {','.join(wish.words)!r}"
         ) from None
-    return Wish(wish.name, (), {"round_s": round_s, **wish.values})
+    if fits:
+        return None, best_anytime_round_s(request, wish.values.get("knows", "mean")) if t is None else t
+    if h is None:
+        return request.best_plan().numbers[:2] if t is None else request.best_steps(t)
+    return (h, t) if t is not None else (h, request.best_round(h).numbers[1])
 
 
 def _with_steps(wish: Wish, request: PlanRequest) -> Schedule:
@@ -167,8 +217,8 @@ def _as_schedule(found: Any, name: str) -> Schedule:
     first = found.next_order(None)
     if not isinstance(first, Order):
         raise InputError(f"plan {name} must give a mobfl.Order, got {first!r:.60}")
-    description = {"policy": name, "local_steps": first.local_steps, "round_s": None}
-    return PlannedRounds(found, description)
+    description = {"policy": name, "local_steps": first.fixed_steps, "round_s": None}
+    return PlannedRounds(found, description, BY_STEPS if first.fixed_steps is None else GUARDED_MEAN)
 
 
 class OwnSchedule:
@@ -221,18 +271,25 @@ def adaptive_rounds(
     factor: float = Settings.factor,
     every_s: float = Settings.every_s,
     prior: float = Settings.prior,
+    knows: str = "",
+    error: float = 0.0,
 ) -> Schedule:
-    """H and T that follow the traffic, from the planner's on.
+    """H and T that follow the traffic, from the planner's on; with `knows`, T of anytime rounds.
 
     It begins with the plan for the scenario, whatever was recorded: it sees the traffic only as it comes.
     """
     settings = Settings(memory_s, worth, evidence, factor, every_s, prior)
-    first = plan(request.scenario)
-    if first.reason is not None:
-        raise InfeasibleError(first.reason)
-    h = Controller(request.scenario, settings).order().local_steps
-    description = {"policy": "adaptive", "local_steps": h, "round_s": None, **asdict(settings)}
-    return PlannedRounds(AdaptivePolicy(request.scenario, Delays.of(request.scenario), settings), description)
+    road = request.scenario
+    if (reason := plan(road).reason) is not None:
+        raise InfeasibleError(reason)
+    if error and not knows:
+        raise InputError(f"plan adaptive must have an error with knows=leaving, got {error:g} without it")
+    asked = AsManyAsFit(knows, float(Conditions.of(road).mean_dwell_s), error) if knows else None  # type: ignore[arg-type]
+    policy = AdaptivePolicy(road, Delays.of(road), settings, OnlyT(asked) if asked else OneH())
+    h = policy.next_order(None).fixed_steps
+    told = {**asdict(settings), **(asked.describe() if asked else {})}
+    description = {"policy": "adaptive", "local_steps": h, "round_s": None, **told}
+    return PlannedRounds(policy, description, BY_STEPS if asked else GUARDED_MEAN)
 
 
 def plan_name(description: Mapping[str, Any]) -> str:
@@ -241,7 +298,19 @@ def plan_name(description: Mapping[str, Any]) -> str:
     if policy == "rounds":
         return f"{h},{description['round_s']:.4g}"
     given = [
-        f"{key}={said(description[key])}" for key in description if key not in ("policy", "local_steps", "round_s")
+        f"{key}={said(description[key])}"
+        for key in description
+        if key not in ("policy", "local_steps", "round_s", _FIRST_WORDS.get(policy, ("", ""))[0])
     ]
-    words = [str(h)] if policy in _WITH_STEPS else [f"{description['round_s']:.4g}"] if policy == "anytime" else []
-    return policy + (f":{','.join([*words, *given])}" if words or given else "")
+    return policy + (f":{','.join([*words, *given])}" if (words := _first_words(description)) or given else "")
+
+
+def _first_words(description: Mapping[str, Any]) -> list[str]:
+    """What stands after a plan's colon without a name."""
+    policy, h, t = (description[key] for key in ("policy", "local_steps", "round_s"))
+    if policy in _WITH_STEPS:
+        return [str(h)]
+    if policy in _WITH_ROUNDS:
+        return [FIT if h is None else str(h), f"{t:.4g}"]
+    key, _ = _FIRST_WORDS.get(policy, ("", ""))
+    return [f"{description[key]:.4g}"] if key else []

@@ -1,25 +1,35 @@
-"""MOB-FL's schedule: rounds whose H and T a policy gives, each of which ends with a server step."""
+"""MOB-FL's schedule: rounds whose H and T a policy gives, each of which ends with a server step.
+
+Anytime rounds are such rounds too: their policy orders as many steps as fit.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+import numpy as np
+
 from mobfl.errors import InputError
 from mobfl.learning.rules import GUARDED_MEAN
-from mobfl.rounds.rules import FixedPlan, Outcome, Policy, Rounds, simulate_rounds
+from mobfl.rounds.orders import AsManyAsFit, FixedPlan, Policy
+from mobfl.rounds.rows import Outcome, Rounds, VehicleRows
+from mobfl.rounds.rules import simulate_rounds
 from mobfl.servers.site import Site
-from mobfl.servers.steps import Contribution, Schedule, ServerStep
+from mobfl.servers.steps import Contribution, Effort, Schedule, ServerStep
+from mobfl.theory import Delays
+
+BY_STEPS = "clip+cap+steps"  # the rule for uploads of unequal steps
 
 
 @dataclass(frozen=True)
 class PlannedRounds:
     """Rounds of a policy; `description` is what run.json says of them."""
 
-    rule: ClassVar[str] = GUARDED_MEAN
     makes_stale: ClassVar[bool] = False
 
     policy: Policy
     description: Mapping[str, Any] = field(default_factory=dict)
+    rule: str = GUARDED_MEAN
 
     @classmethod
     def fixed(cls, local_steps: int, round_s: float) -> "PlannedRounds":
@@ -39,7 +49,7 @@ class PlannedRounds:
         if self.description:
             return dict(self.description)
         first = self.policy.next_order(None)
-        return {"policy": "rounds", "local_steps": first.local_steps, "round_s": first.round_s}
+        return {"policy": "rounds", "local_steps": first.fixed_steps, "round_s": first.round_s}
 
     def steps(self, site: Site) -> Iterator[ServerStep]:
         """They go on when nobody comes any more, to beyond the training's end."""
@@ -48,21 +58,49 @@ class PlannedRounds:
             start_s=site.start_s, until_s=site.start_s + 2 * site.duration_s,
         )  # fmt: skip
         for block in blocks:
-            yield from single_steps(block, site.start_s)
+            yield from single_steps(block, site)
 
 
-def single_steps(block: Rounds, origin_s: float) -> Iterator[ServerStep]:
-    rows, h = block.vehicles, block.local_steps
+def single_steps(block: Rounds, site: Site) -> Iterator[ServerStep]:
+    rows = block.vehicles
     if rows is None:
         raise ValueError("rounds without their vehicles cannot be learnt from")
-    uploaded = rows.outcome == Outcome.UPLOADED
-    visits = list(zip(rows.key[uploaded], rows.attempt[uploaded].tolist(), strict=True))
-    last = 0
+    uploads, last = contributions(block, rows, site.start_s), 0
+    efforts = efforts_of(block, rows, site.delays)
+    steps = block.longest.tolist() if isinstance(block.local_steps, AsManyAsFit) else [block.local_steps] * len(block)
     for i, number in enumerate(block.round.tolist()):
         first, last = last, last + int(block.uploads[i])
-        start_s = float(block.start_s[i]) - origin_s
-        uploads = tuple(Contribution(key, attempt, number, start_s, h) for key, attempt in visits[first:last])
-        yield ServerStep(number, start_s, start_s + block.round_s, h, int(block.present[i]), uploads)
+        start_s = float(block.start_s[i]) - site.start_s
+        merged = tuple(uploads[first:last])
+        yield ServerStep(
+            number, start_s, start_s + block.round_s, steps[i], int(block.present[i]), merged, effort=efforts[i]
+        )
+
+
+def contributions(block: Rounds, rows: VehicleRows, origin_s: float) -> list[Contribution]:
+    """The uploads of all rounds. With H for all, the round's beginning counts as everybody's."""
+    done = rows.outcome == Outcome.UPLOADED
+    if isinstance(block.local_steps, AsManyAsFit):
+        begin_s = rows.begin_s[done]
+    else:
+        begin_s = block.start_s[rows.round[done] - block.round[0]]
+    numbers = (rows.attempt[done], rows.round[done], begin_s - origin_s, rows.steps[done])
+    columns = (column.tolist() for column in numbers)
+    return [Contribution(*row) for row in zip(rows.key[done], *columns, strict=True)]
+
+
+def efforts_of(block: Rounds, rows: VehicleRows, delays: Delays) -> list[Effort]:
+    """What every round took of all who took part: what was cut off took until then.
+
+    Where nobody knows how long a training would have taken (it is NaN), it was cut off.
+    """
+    place, count = rows.round - block.round[0], len(block)
+    train_s, upload_s, _ = delays.stages_s(rows.begin_s, rows.compute_s)
+    begun = (rows.outcome == Outcome.UPLOADED) | (rows.taking_part & (upload_s <= rows.end_s))
+    trained_s = np.clip(np.fmin(upload_s, rows.end_s) - train_s, 0.0, None) * rows.taking_part
+    each = (rows.taking_part, begun, trained_s)
+    columns = [np.bincount(place, weights, count).tolist() for weights in each]
+    return [Effort(int(downloads), int(uploads), spent_s) for downloads, uploads, spent_s in zip(*columns, strict=True)]
 
 
 def deployable(schedule: Schedule) -> Policy:
@@ -70,3 +108,12 @@ def deployable(schedule: Schedule) -> Policy:
     if not isinstance(schedule, PlannedRounds):
         raise InputError(f"plan must have rounds of a length T to be deployed, got {schedule.name}")
     return schedule.policy
+
+
+def knowable(policy: Policy, visits_known: bool) -> None:
+    """Raises where vehicles are to know what they cannot: when a visit ends is known where it is simulated."""
+    asked = policy.next_order(None).local_steps
+    known = ("nothing", "mean", "leaving") if visits_known else ("nothing", "mean")
+    if isinstance(asked, AsManyAsFit) and asked.knows not in known:
+        where = "in a local deployment" if visits_known else "on real vehicles, which do not know when they leave"
+        raise InputError(f"plan anytime must have knows {' or '.join(known)} {where}, got {asked.knows}")

@@ -1,5 +1,6 @@
 """The traffic as a schedule sees it: one vehicle after the other, on the training's own clock."""
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -75,3 +76,10 @@ class Site:
     def delay_s(self, vehicle: Vehicle, attempt: int, local_steps: int) -> float:
         """S: from the download's beginning to the upload's end, with the same draws as in planned rounds."""
         return self.draws.delay_s(vehicle.key, attempt, local_steps)
+
+    def fitting_steps(self, vehicle: Vehicle, attempt: int, begin_s: float, stop_s: float) -> tuple[int, float]:
+        """How many local steps fit between these instants, with both transfers, and how long one takes."""
+        step_s = self.delay_s(vehicle, attempt, 1) - self.delays.transfer_s
+        # Half of the rounding here, so that the sum of what fits is within the whole of it.
+        room_s = stop_s - begin_s - self.delays.transfer_s + vehicle.rounding_s / 2
+        return max(math.floor(room_s / step_s), 0), step_s

@@ -6,6 +6,7 @@ version v is n − v server steps stale when step n merges it, which is known be
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any, Protocol
 
 import numpy as np
@@ -24,6 +25,9 @@ class Contribution:
         version: The model that it started from: how many server steps had led to it.
         download_s: When it began to download that, in seconds since training began.
         local_steps: H, how many it took.
+        budget: How many bytes there is time to send, where a schedule lets the time left decide; None is no limit.
+        compute_s: How many seconds its steps took, for rules that weigh by delays; 0 where a schedule does not tell.
+        upload_s: How many seconds passed from then until it had arrived.
     """
 
     key: np.uint64
@@ -31,6 +35,27 @@ class Contribution:
     version: int
     download_s: float
     local_steps: int
+    budget: int | None = None
+    compute_s: float = 0.0
+    upload_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What a server step took of everybody, lost work included.
+
+    Args:
+        downloads: How many were begun.
+        uploads: How many were begun.
+        compute_s: Seconds of training, those of all vehicles together.
+    """
+
+    downloads: int = 0
+    uploads: int = 0
+    compute_s: float = 0.0
+
+    def __add__(self, other: "Effort") -> "Effort":
+        return Effort(self.downloads + other.downloads, self.uploads + other.uploads, self.compute_s + other.compute_s)
 
 
 @dataclass(frozen=True)
@@ -45,6 +70,7 @@ class ServerStep:
         present: How many vehicles were there.
         uploads: Those that are merged, in this order.
         still_in_use: Older versions, on which vehicles are training as it ends.
+        effort: What it took since the step before; None where a schedule does not tell.
     """
 
     number: int
@@ -54,6 +80,7 @@ class ServerStep:
     present: int
     uploads: tuple[Contribution, ...]
     still_in_use: frozenset[int] = frozenset()  # older versions, on which vehicles are training as it ends
+    effort: Effort | None = None
 
 
 class Schedule(Protocol):
@@ -88,3 +115,8 @@ class Schedule(Protocol):
 def check_local_steps(name: str, local_steps: int) -> None:
     if not (float(local_steps).is_integer() and local_steps >= 1):
         raise InputError(f"{name} must have a whole H >= 1, got {local_steps}")
+
+
+def server_steps(schedule: Schedule, site: Site) -> Iterator[ServerStep]:
+    """Those that end within the training."""
+    return takewhile(lambda step: step.end_s <= site.end_s, schedule.steps(site))

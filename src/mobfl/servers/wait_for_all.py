@@ -8,10 +8,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
+from math import inf
 from typing import Any, ClassVar
 
 from mobfl.learning.rules import GUARDED_MEAN
 from mobfl.servers.arrivals import Arrivals
+from mobfl.servers.efforts import Efforts
 from mobfl.servers.site import Site, Vehicle
 from mobfl.servers.steps import Contribution, ServerStep, check_local_steps
 
@@ -50,12 +52,15 @@ class WaitForAll:
     def _round(
         self, site: Site, number: int, start_s: float, there: Sequence[Vehicle], attempts: Counter[int]
     ) -> ServerStep:
-        uploads, end_s = list[Contribution](), start_s
+        uploads, end_s, efforts = list[Contribution](), start_s, Efforts(site.delays.download_s)
         for vehicle in there:
             attempt = attempts[vehicle.order]
-            done_s = start_s + site.delay_s(vehicle, attempt, self.local_steps)
+            delay_s = site.delay_s(vehicle, attempt, self.local_steps)
+            done_s = start_s + delay_s
+            efforts.book(start_s, delay_s - site.delays.transfer_s, vehicle.leave_s, vehicle.rounding_s)
             if uploaded := vehicle.can_finish_at(done_s):
                 uploads.append(Contribution(vehicle.key, attempt, number, start_s, self.local_steps))
             end_s = max(end_s, done_s if uploaded else vehicle.leave_s)
             attempts[vehicle.order] += 1
-        return ServerStep(number, start_s, end_s, self.local_steps, len(there), tuple(uploads))
+        h, effort = self.local_steps, efforts.until(inf)
+        return ServerStep(number, start_s, end_s, h, len(there), tuple(uploads), effort=effort)
