@@ -54,6 +54,13 @@ def leave_at_once_from_now_on() -> None:
     _installed(leave, SIGNALS)
 
 
+def deaf_from_now_on() -> None:
+    """For a process that ends: Python lets go of its handlers before its end, and a signal would kill it there."""
+    for number in SIGNALS:
+        if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler, *_ours):
+            signal.signal(number, signal.SIG_IGN)
+
+
 @contextmanager
 def undisturbed() -> Iterator[None]:
     """Whoever tidies up is not interrupted in it."""

@@ -16,7 +16,7 @@ from fake_task import CountingTask
 from mobfl import InputError, Job, Results, find_runs, read_history, train
 from mobfl.app.runs import RunsFolder
 from mobfl.errors import DamagedRunError
-from mobfl.experiments.folder import Entry, write_sweep
+from mobfl.experiments.folder import Entry, StoredSweep, write_sweep
 from mobfl.experiments.studies import read_studies
 from mobfl.runs.history import Row
 from stories import BUSY
@@ -158,7 +158,7 @@ def assert_harmless(damage: Damage, folder: Path, moment: Path) -> None:
 
 def assert_all_harmless(moments: dict[str, Path], folder: Path, every: int) -> int:
     shutil.copytree(moments["done"], folder / "runs" / "good")
-    write_sweep(folder, "", 0, [Entry(run, "counting", "", run) for run in ("bad", "good")])
+    write_sweep(folder, StoredSweep("", 0, tuple(Entry(run, "counting", "", run) for run in ("bad", "good"))))
     count = 0
     for moment in ("early", "done"):
         for number, damage in enumerate(all_damages(moments[moment])):

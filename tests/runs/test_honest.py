@@ -35,7 +35,7 @@ def task_of(name: str) -> Task:
 RUNS = [
     *((name, split, plan) for name in ("beams", "images") for split in ("random", "dirichlet") for plan in PLAIN),
     ("beams", "place", "3,6"),
-    ("trajectories", "manoeuvre", "3,6"),
+    pytest.param("trajectories", "manoeuvre", "3,6", marks=pytest.mark.slow),
 ]
 
 

@@ -10,8 +10,9 @@ from mobfl.learning.weights import Weights
 from mobfl.runs.checkpoint import Checkpoint
 from mobfl.runs.history import History
 from mobfl.runs.job import training_site
-from mobfl.runs.loop import Learnt, server_steps
+from mobfl.runs.loop import Learnt
 from mobfl.servers.rounds import PlannedRounds
+from mobfl.servers.steps import server_steps
 from stories import STEADY, crossings
 from stories import run as run_job
 

@@ -13,8 +13,8 @@ from mobfl.learning.rates import learning_rate
 from mobfl.learning.task import Integers
 from mobfl.learning.weights import Weights
 from mobfl.policies.falling import FallingSteps
-from mobfl.runs.loop import server_steps
 from mobfl.servers.names import AnyPlan
+from mobfl.servers.steps import server_steps
 from stories import BUSY, STEADY, STORY, run, story
 
 

@@ -13,7 +13,7 @@ from mobfl import Job, Scenario, SgdTerms, train
 from mobfl.learning.accounting import epsilon
 from mobfl.learning.task import Integers
 from mobfl.learning.weights import Weights
-from mobfl.runs.loop import server_steps
+from mobfl.servers.steps import server_steps
 from stories import BUSY, STEADY, crossings
 
 RULE = "private:uploads=2,clip=5,noise=0.8"

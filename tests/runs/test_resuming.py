@@ -27,7 +27,7 @@ class SpoiltByBatch(CountingTask):
 JOBS = {
     **{
         plan.partition(":")[0]: Job(CountingTask(by_batches=True), BUSY, plan, 3)
-        for plan in ("wait-for-all:10", "fedasync:10", "fedbuff:10,buffer=3")
+        for plan in ("wait-for-all:10", "fedasync:10", "fedbuff:10,buffer=3", "stay-aware:2", "selected:10,6,by=bandit")
     },
     "remembering": Job(
         CountingTask(by_batches=True), BUSY, "fedbuff:10,buffer=3", 3, rule="clip:times=1+fedbuff+momentum"
@@ -85,7 +85,7 @@ def test_cut_off_twice_it_resumes_to_the_same_bytes(whole: Path, tmp_path: Path,
         with pytest.raises(Stop):
             train(JOBS[name], out, resume=resume, progress=stop_at(at))
         kept = [tensor for tensor in load_file(out / "last.safetensors") if tensor.startswith("version/")]
-        assert bool(kept) == (name not in ("wait-for-all", "falling", "adam"))
+        assert bool(kept) == (name not in ("wait-for-all", "falling", "adam", "selected"))
     train(JOBS[name], out, resume=True, workers=2)
     assert_same_bytes(whole / name, out)
     assert list(load_file(out / "last.safetensors")) == ["w"]  # nothing that was only needed to go on

@@ -19,6 +19,7 @@ from mobfl.learning.task import Integers, SgdTerms
 from mobfl.learning.weights import Weights
 from mobfl.runs.folder import locked
 from mobfl.runs.history import Row
+from mobfl.runs.training import check_settings
 from mobfl.runs.verdict import verdict
 from places import TESTS
 
@@ -57,7 +58,7 @@ def test_a_run_folder_holds_what_is_agreed(whole: Path) -> None:
     table = pq.read_table(whole / "rounds.parquet")
     assert table.column_names == [
         "round", "start_s", "end_s", "local_steps", "present", "uploads", "rejected", "loss", "count",
-        "steps",
+        "steps", "bytes", "energy_j",
     ]  # fmt: skip
     assert table["round"].to_pylist() == list(range(50))
     assert pq.ParquetFile(whole / "rounds.parquet").metadata.row_group(0).column(0).compression == "ZSTD"
@@ -260,6 +261,16 @@ def test_folders_that_cannot_take_a_run(whole: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"must be a new or empty folder, got something else"):
         train(job(), tmp_path)
     assert [file.name for file in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_deployment_that_was_killed_before_its_run_began_begins_again(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "superlink.log").write_text("it starts")
+    (tmp_path / "events.jsonl").write_text("")
+    check_settings(tmp_path, resume=False, workers=1, checkpoint_s=0.0)
+    (tmp_path / "mine.txt").write_text("somebody's")
+    with pytest.raises(InputError, match=r"must be a new or empty folder, got something else"):
+        check_settings(tmp_path, resume=False, workers=1, checkpoint_s=0.0)
 
 
 @pytest.mark.parametrize("name", SAME)

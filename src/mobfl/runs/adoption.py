@@ -34,6 +34,7 @@ class Adoption:
         self._rejections, self._taken_back = Counter(begun.rejections), begun.taken_back
         self._sound = begun.sound
         self._unjudged = {begun.rounds: self._now}
+        self._along = {**begun.along, self._models.number: self._rule.download(self._state)}
 
     @property
     def served(self) -> Weights:
@@ -46,6 +47,10 @@ class Adoption:
     def version(self, number: int) -> Weights:
         """The model after so many server steps."""
         return self._models.version(number)
+
+    def along(self, number: int) -> Weights:
+        """What the rule sent down beside that model."""
+        return self._along.get(number, {})
 
     @property
     def _now(self) -> Sound:
@@ -71,6 +76,7 @@ class Adoption:
         self._taken_back = (*self._taken_back, *lost)
         self._models.take_back(sound.model)
         self._state, self._unjudged = sound.rule_state, {}
+        self._along[self._models.number] = self._rule.download(self._state)
         self._sound = self._now
         return lost
 
@@ -87,6 +93,8 @@ class Adoption:
         self._rejections += Counter(reasons) + Counter(refused)
         self._models.advance(step, new, elapsed_s)
         self._unjudged[self._models.number] = self._now
+        older = {number: down for number, down in self._along.items() if number in step.still_in_use}
+        self._along = {**older, self._models.number: self._rule.download(self._state)}
         return reasons
 
     def _is_taken_back(self, number: int) -> bool:
@@ -105,6 +113,7 @@ class Adoption:
             dict(self._rejections),
             sound if needed else None,
             self._taken_back,
+            {number: down for number, down in self._along.items() if down and number != models.number},
         )
 
 

@@ -5,12 +5,13 @@ steps.
 """
 
 from dataclasses import asdict, dataclass
+from math import inf
 from typing import Any
 
 import numpy as np
 
 from mobfl.runs.job import Job
-from mobfl.runs.loop import server_steps
+from mobfl.servers.steps import server_steps
 
 
 @dataclass(frozen=True)
@@ -28,12 +29,13 @@ class ClassShare:
         return asdict(self)
 
 
-def shares_by_class(job: Job) -> list[ClassShare]:
-    """As the schedule has it: an upload that the server rejected counts too."""
+def shares_by_class(job: Job, rounds: int | None = None) -> list[ClassShare]:
+    """As the schedule has it: an upload that the server rejected counts too. A run may have ended after some rounds."""
     draws, names = job.site.draws, [each.name for each in job.scenario.classes]
-    visits = np.array([vehicle.key for vehicle in job.site.vehicles()], np.uint64)
-    server = server_steps(job.server.schedule, job.site)
-    sent = [(each.key, each.local_steps) for step in server for each in step.uploads]
+    server = list(server_steps(job.server.schedule, job.site))
+    until_s = server[rounds - 1].end_s if rounds is not None and 0 < rounds < len(server) else inf
+    visits = np.array([vehicle.key for vehicle in job.site.vehicles() if vehicle.enter_s <= until_s], np.uint64)
+    sent = [(each.key, each.local_steps) for step in server[:rounds] for each in step.uploads]
     keys, steps = np.array([key for key, _ in sent], np.uint64), np.array([h for _, h in sent], np.int64)
 
     def counted(keys: Any, weights: Any = None) -> Any:

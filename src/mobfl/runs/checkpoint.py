@@ -1,10 +1,11 @@
 """All that a run needs to go on, and the file that it lies in.
 
 One safetensors file holds the model that is served under its own names; other versions of it, on which vehicles are
-training, as `version/NUMBER/NAME`; and what the rule remembers as `rule/NAME`. Where it is not known whether that model
-is sound, or known that it is not, the last sound one is there too, as `sound/NAME` and `sound-rule/NAME`. It is never
-half of one checkpoint and half of another. The metadata say how many server steps led to it, how many uploads were
-rejected on the way, and which rounds' models were taken back.
+training, as `version/NUMBER/NAME`; what the rule remembers as `rule/NAME`; and where they are needed, what the rule
+sent along with such a version as `along/NUMBER/NAME`, and what a vehicle remembers as `memory/KEY/NAME`. Where it is
+not known whether that model is sound, or known that it is not, the last sound one is there too, as `sound/NAME` and
+`sound-rule/NAME`. It is never half of one checkpoint and half of another. The metadata say how many server steps led
+to it, how many uploads were rejected on the way, and which rounds' models were taken back.
 
 Until a run is done, its last checkpoint also holds all that its other files are written from: the rounds as
 `rows/COLUMN`, the best model as `best/NAME`, and a digest. So it is enough to go on, whatever becomes of the others.
@@ -28,11 +29,13 @@ from mobfl.errors import InputError
 from mobfl.files.atomic import replaced
 from mobfl.files.regular import check_regular
 from mobfl.learning.rules import State
+from mobfl.learning.turns import Memory
 from mobfl.learning.uploads import Upload, fault
 from mobfl.learning.weights import Weights
 
 _VERSION, _RULE, _SOUND, _SOUND_RULE = "version", "rule", "sound", "sound-rule"
 _BEST, _ROWS = "best", "rows"
+_ALONG, _MEMORY = "along", "memory"
 
 
 @dataclass(frozen=True)
@@ -59,11 +62,13 @@ class Checkpoint:
     rejections: Mapping[str, int] = field(default_factory=dict)
     sound: Sound | None = None  # where it may be needed: this model is not known to be sound itself
     taken_back: tuple[int, ...] = ()  # the rounds whose models were not sound
+    along: Mapping[int, Weights] = field(default_factory=dict)  # what the rule sent along with other versions
+    memories: Mapping[int, Memory] = field(default_factory=dict)  # of vehicles that will upload again, by their keys
 
     @property
     def alone(self) -> "Checkpoint":
         """The model without what is only needed to go on."""
-        return replace(self, versions={}, rule_state={}, sound=None)
+        return replace(self, versions={}, rule_state={}, sound=None, along={}, memories={})
 
     @property
     def settled(self) -> "Checkpoint":
@@ -114,7 +119,10 @@ def _digest(tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any]) ->
 
 
 def _flat(checkpoint: Checkpoint) -> dict[str, Any]:
-    versions = ((f"{_VERSION}/{number}/", model) for number, model in sorted(checkpoint.versions.items()))
+    numbered = {_VERSION: checkpoint.versions, _ALONG: checkpoint.along, _MEMORY: checkpoint.memories}
+    versions = (
+        (f"{kind}/{number}/", arrays) for kind, each in numbered.items() for number, arrays in sorted(each.items())
+    )
     sound = checkpoint.sound
     before = () if sound is None else ((f"{_SOUND}/", sound.model), (f"{_SOUND_RULE}/", sound.rule_state))
     groups = (("", checkpoint.model), *versions, (f"{_RULE}/", checkpoint.rule_state), *before)
@@ -173,12 +181,13 @@ def _below(prefix: str, tensors: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _parted(tensors: Mapping[str, Any], metadata: Mapping[str, Any]) -> Checkpoint:
-    groups, versions = defaultdict[str, dict[str, Any]](dict), defaultdict[int, dict[str, Any]](dict)
+    groups = defaultdict[str, dict[str, Any]](dict)
+    numbered = {kind: defaultdict[int, dict[str, Any]](dict) for kind in (_VERSION, _ALONG, _MEMORY)}
     for name, values in tensors.items():
         first, _, rest = name.partition("/")
         number, _, own = rest.partition("/")
-        if first == _VERSION and own:
-            versions[int(number)][own] = values
+        if first in numbered and own:
+            numbered[first][int(number)][own] = values
         elif first in (_RULE, _SOUND, _SOUND_RULE) and rest:
             groups[first][rest] = values
         elif not ("kept" in metadata and first in (_BEST, _ROWS)):
@@ -186,4 +195,5 @@ def _parted(tensors: Mapping[str, Any], metadata: Mapping[str, Any]) -> Checkpoi
     sound = Sound(int(metadata["sound"]), groups[_SOUND], groups[_SOUND_RULE]) if "sound" in metadata else None
     taken_back = tuple(int(number) for number in metadata.get("taken_back", ()))
     rounds, rejections = int(metadata["rounds"]), dict(metadata["rejections"])
-    return Checkpoint(rounds, groups[""], dict(versions), groups[_RULE], rejections, sound, taken_back)
+    versions, along, memories = map(dict, numbered.values())
+    return Checkpoint(rounds, groups[""], versions, groups[_RULE], rejections, sound, taken_back, along, memories)

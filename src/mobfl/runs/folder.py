@@ -88,9 +88,15 @@ def _takes_lock(descriptor: int, looks: int) -> bool:
     return False
 
 
+# A deployment writes these before its run begins; killed by then, the same command begins again.
+_BEFORE_A_RUN = ("logs", "events.jsonl")
+
+
 def is_free(folder: Path) -> bool:
-    """Whether a run can begin here: nothing is there."""
-    return not folder.exists() or (folder.is_dir() and not any(file.suffix != PART for file in folder.iterdir()))
+    """Whether a run can begin here: nothing is there but what was left by one that never began."""
+    if not folder.is_dir():
+        return not folder.exists()
+    return all(file.suffix == PART or file.name in _BEFORE_A_RUN for file in folder.iterdir())
 
 
 def make(folder: Path) -> None:

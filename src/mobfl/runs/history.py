@@ -13,9 +13,9 @@ from mobfl.rounds.rules import TIME_ROUNDING
 
 # One row per round; the task's KPIs follow, then MORE. Loss and KPIs are those of the model at the round's end.
 COLUMNS = ("round", "start_s", "end_s", "local_steps", "present", "uploads", "rejected", "loss")
-# The sum of the uploads' local steps. Older runs have no such column.
-MORE = ("steps",)
-WHOLE = ("round", "local_steps", "present", "uploads", "rejected", "steps")
+# The sum of the uploads' local steps, bytes both ways, and the vehicles' energy. Older runs have no such columns.
+MORE = ("steps", "bytes", "energy_j")
+WHOLE = ("round", "local_steps", "present", "uploads", "rejected", "steps", "bytes")
 
 Row = Mapping[str, Any]
 
@@ -44,6 +44,10 @@ class History:
 
     def __len__(self) -> int:
         return len(self.columns["round"])
+
+    def total(self, column: str) -> float | None:
+        """The sum of `steps`, `bytes` or `energy_j` over all rounds; None for a run that is older than the column."""
+        return self.columns[column].sum().item() if column in self.columns else None
 
     def kpi(self, column: str) -> Kpi:
         """The loss or the KPI of that name."""

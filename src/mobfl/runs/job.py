@@ -12,19 +12,21 @@ from mobfl.learning.codecs import CODECS, Codec, codec_named
 from mobfl.learning.heldout import heldout_loss_of
 from mobfl.learning.holdings import check_samples
 from mobfl.learning.local import LOCALS, LocalTraining, local_named
-from mobfl.learning.rules import RULES, Rule
+from mobfl.learning.rules import RULES, Chain, Rule, chain_of
 from mobfl.learning.task import Task
 from mobfl.mobility.crossings import Crossings
 from mobfl.mobility.observed import ObservedTraffic
 from mobfl.parts import Kind, Wish, provenance
 from mobfl.rng import stream
 from mobfl.runs import folder
+from mobfl.runs.sizes import Sizes
 from mobfl.runs.task_check import check_task
 from mobfl.scenario import Scenario
 from mobfl.servers.choice import refuse_falling
 from mobfl.servers.names import SCHEDULES, AnyPlan, server_of
 from mobfl.servers.server import Server
 from mobfl.servers.site import Site
+from mobfl.servers.steps import server_steps
 from mobfl.theory import Delays
 
 
@@ -56,7 +58,22 @@ class Job:
 
     @cached_property
     def _server(self) -> Server:
-        return server_of(self.plan, self.rule, self.scenario, self.crossings)
+        return server_of(self.plan, self.rule, self.road, self.crossings)
+
+    @cached_property
+    def road(self) -> Scenario:
+        """The scenario with the sizes of what travels, where its link has rates: what the plan is for."""
+        if not self.scenario.link.by_rates:
+            return self.scenario
+        return self._sizes(None if self.rule is None else chain_of(self.rule)).on(self.scenario)
+
+    @cached_property
+    def sizes(self) -> Sizes:
+        """How many bytes travel up and down."""
+        return self._sizes(self._server.rule)
+
+    def _sizes(self, rule: Chain | None) -> Sizes:
+        return Sizes.of(self.task.initial_weights(self.seed), self.upload_codec[0], rule)
 
     @property
     def server(self) -> Server:
@@ -79,7 +96,7 @@ class Job:
 
     @property
     def site(self) -> Site:
-        return training_site(self.scenario, self.seed, self.crossings)
+        return training_site(self.road, self.seed, self.crossings)
 
     def describe(self) -> dict[str, Any]:
         """The part of run.json that is known before the first round."""
@@ -93,7 +110,7 @@ class Job:
             "trace": None
             if self.crossings is None
             else {"file": self.trace, "fingerprint": self.crossings.fingerprint()},
-            "scenario": self.scenario.to_dict(),
+            "scenario": self.road.to_dict(),
             "data": dict(self.task.record),
             "versions": folder.versions(),
             "kpis": {kpi.name: kpi.more_is_better for kpi in self.task.kpis},
@@ -129,6 +146,8 @@ class Job:
         }
         found["task"] = None if "code" in self.task.record else provenance(self.task)
         found["plan"] = _code(SCHEDULES, self.plan, lambda text: SCHEDULES.parse(text).name)
+        selection = getattr(self._server.schedule, "selection", None)
+        found["selection"] = None if selection is None else provenance(selection)
         found |= self._vehicle_code
         return {name: code for name, code in found.items() if code is not None}
 
@@ -163,10 +182,24 @@ def _check_heldout(job: Job) -> None:
         )
 
 
+def _check_along(job: Job) -> None:
+    """A rule that bends local steps needs local training that lets itself be bent."""
+    (local, wish), rule = job.local_training, job.server.rule
+    if rule.along is not None and not getattr(local, "corrects", False):
+        raise InputError(
+            f"rule {rule} corrects local steps, and needs local training that is sgd without momentum, got {wish}"
+        )
+
+
+def _check_budget(job: Job) -> None:
+    """A schedule that says for how many bytes there is time needs a codec that keeps to it."""
+    schedule, (codec, wish) = job.server.schedule, job.upload_codec
+    if getattr(schedule, "sets_budget", False) and not getattr(codec, "takes_budget", False):
+        raise InputError(f"plan {schedule.name} sends some uploads in part: the codec must take a budget, got {wish}")
+
+
 def check_job(job: Job) -> float:
     """How many seconds of virtual time the job trains; raises if it cannot take a single server step."""
-    from mobfl.runs.loop import server_steps
-
     stream(job.seed, "")  # which checks it
     training, site, schedule = job.scenario.training, job.site, job.server.schedule
     check_task(job.task, job.seed)
@@ -177,7 +210,10 @@ def check_job(job: Job) -> float:
     if used is not None and used != training.loss_scale:
         raise InputError(f"training.loss_scale must be the task's, {used!r}, got {training.loss_scale!r}")
     _check_heldout(job)
+    _check_along(job)
+    _check_budget(job)
     refuse_falling(job.scenario, schedule)
     if next(server_steps(schedule, site), None) is None:
-        raise InputError(f"training.duration_s must be at least {schedule.least}, got {site.duration_s:g}")
+        limit = "training.duration_s must be" if site.duration_s == training.duration_s else "the trace must last"
+        raise InputError(f"{limit} at least {schedule.least}, got {site.duration_s:g} s")
     return site.duration_s

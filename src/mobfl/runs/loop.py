@@ -9,26 +9,20 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import takewhile
 from typing import Any
 
-from mobfl.learning.codecs import Codec, travelled
-from mobfl.learning.rates import learning_rate
 from mobfl.learning.rules.draws import addressed_draw
 from mobfl.learning.task import Task
-from mobfl.learning.uploads import Upload
-from mobfl.learning.vehicles import Vehicles
 from mobfl.learning.weights import Weights
 from mobfl.runs.adoption import Adoption, known_sound
 from mobfl.runs.checkpoint import Checkpoint
 from mobfl.runs.history import Row
 from mobfl.runs.job import Job
 from mobfl.runs.task_check import checked_scores
-from mobfl.servers.site import Site
-from mobfl.servers.steps import Contribution, Schedule, ServerStep
+from mobfl.runs.visits import Visits
+from mobfl.servers.steps import ServerStep, server_steps
 
 Scores = Mapping[str, float]
 
@@ -49,46 +43,28 @@ def fresh_start(task: Task, seed: int) -> tuple[Checkpoint, dict[str, float]]:
 
 def learn(job: Job, begun: Checkpoint, scores: Scores, workers: int = 1) -> Iterator[Learnt]:
     """The server steps after `begun`, whose model has these scores, for as long as training or the traffic lasts."""
-    task, site = job.task, job.site
-    # As they were made, so that nothing goes from one run to the next.
-    local, codec = deepcopy((job.local_training[0], job.upload_codec[0]))
-    vehicles = Vehicles.of(task, job.scenario.classes, local, job.seed)
+    task, visits = job.task, Visits(job, begun)
     adoption, known = Adoption(job, begun), _known(dict(scores))
     waiting = deque[Callable[[], Learnt]]()
     before_s = 0.0
     with _workers(workers) as submit:
-        for step in server_steps(job.server.schedule, site):
-            elapsed_s, before_s = step.end_s - before_s, step.end_s
+        for step in server_steps(job.server.schedule, job.site):
+            elapsed_s, before_s, costs = step.end_s - before_s, step.end_s, visits.costs.row(step)
             if step.number < begun.rounds:
                 continue
-            coming = [
-                submit(_upload, vehicles, codec, site, step, each, adoption.version(each.version))
-                for each in step.uploads
-            ]
-            uploads, before = [upload() for upload in coming], adoption.served
+            coming, before = [submit(visit) for visit in visits.of(step, adoption)], adoption.served
+            uploads = visits.take_in(step, [visit() for visit in coming])
             # While they trained, the model that they were given was evaluated.
             adoption.judge(step.number, known()["loss"])
             reasons = adoption.take_in(step, uploads, elapsed_s, addressed_draw(job.seed, step.number))
             if adoption.served is not before:
                 known = submit(_scored, task, adoption.served)
-            waiting.append(partial(_learnt, step, len(reasons), adoption.checkpoint, known))
+            reached = replace(adoption.checkpoint, memories=visits.memories.kept)
+            waiting.append(partial(_learnt, row_of(step, len(reasons)) | costs, reached, known))
             while len(waiting) > workers - 1:
                 yield waiting.popleft()()
         while waiting:
             yield waiting.popleft()()
-
-
-def server_steps(schedule: Schedule, site: Site) -> Iterator[ServerStep]:
-    """Those that end within the training."""
-    return takewhile(lambda step: step.end_s <= site.end_s, schedule.steps(site))
-
-
-def _upload(
-    vehicles: Vehicles, codec: Codec, site: Site, step: ServerStep, mine: Contribution, model: Weights
-) -> Upload:
-    rate = learning_rate(vehicles.training_of(mine.key), mine.download_s / site.duration_s)
-    upload = vehicles.train(mine.key, mine.attempt, model, mine.local_steps, rate)
-    return travelled(codec, replace(upload, staleness=step.number - mine.version))
 
 
 def _scored(task: Task, model: Weights) -> dict[str, float]:
@@ -96,7 +72,7 @@ def _scored(task: Task, model: Weights) -> dict[str, float]:
 
 
 def row_of(step: ServerStep, rejected: int) -> dict[str, Any]:
-    """A server step as the table of rounds has it, without what its model scores."""
+    """A server step as the table of rounds has it, without what it costs and what its model scores."""
     return {
         "round": step.number,
         "start_s": step.start_s,
@@ -109,8 +85,8 @@ def row_of(step: ServerStep, rejected: int) -> dict[str, Any]:
     }
 
 
-def _learnt(step: ServerStep, rejected: int, reached: Checkpoint, scores: Callable[[], Scores]) -> Learnt:
-    row = row_of(step, rejected) | dict(scores())
+def _learnt(row: Row, reached: Checkpoint, scores: Callable[[], Scores]) -> Learnt:
+    row = {**row, **scores()}
     return Learnt(row, known_sound(reached, row["loss"]))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from mobfl.learning.accounting import ledger_of
 from mobfl.runs.job import Job
-from mobfl.runs.loop import server_steps
+from mobfl.servers.steps import server_steps
 
 
 def privacy_of(job: Job) -> Callable[[int], Mapping[str, Any]]:

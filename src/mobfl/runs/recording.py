@@ -14,6 +14,7 @@ from mobfl.learning.task import Task
 from mobfl.learning.weights import Weights
 from mobfl.runs import folder
 from mobfl.runs.checkpoint import Checkpoint, Kept, read_checkpoint, read_last, rounds_of, write_checkpoint
+from mobfl.runs.divergence import Diverged
 from mobfl.runs.folder import BEST, LAST
 from mobfl.runs.history import History, Row, kpis_of
 from mobfl.runs.loop import Learnt, fresh_start
@@ -35,6 +36,7 @@ class Recording:
     wall_s: float = 0.0  # until the process that runs now began
     began: float = field(default_factory=time.monotonic)
     saved: float = field(default_factory=time.monotonic)
+    stopped: Diverged | None = None  # why it ends before its time
     remarks: dict[str, Any] = field(default_factory=dict)  # what else belongs to the results,
     notices: list[str] = field(default_factory=list)  # and what else a person should read
 
@@ -87,11 +89,13 @@ class Recording:
         self.saved = time.monotonic()
 
     def _results(self) -> dict[str, Any]:
-        results = _results(self.history, self.last) | self.remarks | dict(self.more_results(len(self.rows)))
+        results = (
+            _results(self.history, self.last, self.stopped) | self.remarks | dict(self.more_results(len(self.rows)))
+        )
         return results | {"notices": [*results["notices"], *self.notices]}
 
 
-def _results(history: History, last: Checkpoint) -> dict[str, Any]:
+def _results(history: History, last: Checkpoint, stopped: Diverged | None) -> dict[str, Any]:
     uploads = history.columns["uploads"] - history.columns["rejected"]
     taken_back = {"taken_back": list(last.taken_back)} if last.taken_back else {}
     return {
@@ -100,10 +104,12 @@ def _results(history: History, last: Checkpoint) -> dict[str, Any]:
         "rounds_with_uploads": int((uploads > 0).sum()),
         "rejections": dict(sorted(last.rejections.items())),
         **taken_back,
+        **({} if stopped is None else {"diverged": {"round": stopped.round, "at_s": stopped.at_s}}),
         "min_loss": history.min_loss(),
         "best": {kpi.name: history.best(kpi.name) for kpi in history.kpis},
         "final": {name: history.final(name) for name in ("loss", *(kpi.name for kpi in history.kpis))},
-        "notices": verdict(history, last.taken_back),
+        **{name: total for name in ("bytes", "energy_j") if (total := history.total(name)) is not None},
+        "notices": verdict(history, last.taken_back, stopped),
     }
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from mobfl.errors import InputError, MobflError, PartError
 from mobfl.interrupts import handled, interrupt, interrupts_noted
 from mobfl.runs import folder
+from mobfl.runs.divergence import Divergence
 from mobfl.runs.history import History, Row
 from mobfl.runs.job import Job, check_job
 from mobfl.runs.loop import Learnt, learn
@@ -46,7 +47,8 @@ def train(
     """Runs the job into a folder and returns its history.
 
     Ctrl-C, SIGTERM and SIGHUP end it with a KeyboardInterrupt after the round that is being computed, which is saved; a
-    second one at once, as of the last checkpoint. Handlers of your own for these signals stay as they are.
+    second one at once, as of the last checkpoint. Handlers of your own for these signals stay as they are. A run that
+    has diverged ends early, and its notices say so.
 
     Args:
         job: What is computed.
@@ -97,6 +99,12 @@ def _go_on(
     progress: Callable[[Row], None],
     stop: Callable[[], bool],
 ) -> None:
+    watch = Divergence(run.description["initial"]["loss"])
+    for row in run.rows:
+        run.stopped = watch.add(row)
+    if run.stopped is not None:  # it was cut off just before it would have ended
+        run.save("done", workers)
+        return
     run.save("running", workers)
     with _failure_recorded(run, workers):
         steps = _begun(run, _blaming(job, learn(job, run.last, run.scores, workers)), workers)
@@ -105,6 +113,9 @@ def _go_on(
             for learnt in steps:
                 run.add(learnt)
                 progress(learnt.row)
+                run.stopped = watch.add(learnt.row)
+                if run.stopped is not None:
+                    break
                 if interrupted() or stop():
                     run.save("interrupted", workers)
                     raise KeyboardInterrupt

@@ -4,21 +4,25 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from mobfl.runs.divergence import Diverged
 from mobfl.runs.history import History
 
 _NAMED = 5  # rounds that a sentence names
 
 
-def verdict(history: History, taken_back: Sequence[int] = ()) -> list[str]:
+def verdict(history: History, taken_back: Sequence[int] = (), stopped: Diverged | None = None) -> list[str]:
     """Sentences that a person should read before using the model; none if it has learnt something.
 
     Args:
         history: The run's.
         taken_back: The rounds whose models were not sound, so that the run went back to the one before.
+        stopped: Why it ended before its time.
     """
     if not len(history):
         return []
     lost = [_lost(taken_back)] if taken_back else []
+    if stopped is not None:
+        return [*lost, _stopped(stopped)]
     diverged = None if taken_back else _diverged(history)
     for sentence in (diverged, _without_uploads(history), _no_better(history)):
         if sentence is not None:
@@ -34,6 +38,15 @@ def _lost(rounds: Sequence[int]) -> str:
         f"{models} had a loss that is not finite and {'was' if one else 'were'} taken back: training went on from the"
         " last sound model. If it happens again and again, the steps are too long (lower training.learning_rate), or"
         " somebody sends bad uploads (choose another rule)."
+    )
+
+
+def _stopped(found: Diverged) -> str:
+    return (
+        f"The model has diverged, and training was stopped after round {found.round}, at {found.at_s:.0f} s:"
+        f" {found.why}."
+        " The server's steps were too long for it: lower training.learning_rate, or where uploads are merged one by one"
+        " the damping, mixing or server_rate of the rule. The best model is from before."
     )
 
 
