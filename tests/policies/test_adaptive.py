@@ -24,7 +24,9 @@ from mobfl.policies.adaptive.observed import Observed
 from mobfl.policies.adaptive.policy import AdaptivePolicy
 from mobfl.policies.adaptive.stays import Stays, kaplan_meier
 from mobfl.policies.adaptive.watching import Watcher
-from mobfl.rounds.rules import FixedPlan, Order, Rounds, simulate_rounds
+from mobfl.rounds.orders import FixedPlan, Order
+from mobfl.rounds.rows import Rounds
+from mobfl.rounds.rules import simulate_rounds
 from mobfl.servers.choice import PlanRequest
 from mobfl.servers.names import adaptive_rounds, server_of
 from mobfl.theory import Delays
@@ -36,7 +38,9 @@ def seen(**columns: object) -> Observed:
     start_s = float(columns.pop("start_s", 0.0))  # type: ignore[arg-type]
     known = {name: np.asarray(values, float) for name, values in columns.items() if name != "local_steps"}
     nothing = dict.fromkeys(("arrived_s", "left_s", "stay_s", "there_s", "window_s", "reply_s"), np.empty(0))
-    return Observed(start_s, start_s + 60.0, int(columns.get("local_steps", 1)), **{**nothing, **known})  # type: ignore[call-overload]
+    told = {**nothing, **known}
+    steps = np.full(len(told["window_s"]), float(columns.get("local_steps", 1)))  # type: ignore[arg-type]
+    return Observed(start_s, start_s + 60.0, **told, steps=steps)
 
 
 # ---- what is seen ----------------------------------------------------------------------------------
@@ -63,7 +67,7 @@ def test_a_base_station_sees_arrivals_stays_and_replies(paper: Scenario) -> None
     policy = Watching()
     list(simulate_rounds([traffic], policy, Delays.of(steady), 0))
     first, second = policy.seen[:2]
-    assert (first.start_s, first.end_s, first.local_steps) == (0.0, 20.0, 10)
+    assert (first.start_s, first.end_s, set(first.steps)) == (0.0, 20.0, {10.0})
     assert first.arrived_s.tolist() == [1.0, 8.0, 15.0]
     assert (first.left_s.tolist(), first.stay_s.tolist()) == ([10.0], [2.0])  # since when Ann was there is not known
     assert (second.left_s.tolist(), second.stay_s.tolist()) == ([20.0, 35.0], [19.0, 20.0])  # that Bob left shows late
@@ -73,7 +77,7 @@ def test_a_base_station_sees_arrivals_stays_and_replies(paper: Scenario) -> None
 
 def test_what_is_observed_must_make_sense() -> None:
     with pytest.raises(InputError, match="must last some time, got 5 to 5 s"):
-        Observed(5.0, 5.0, 1, *[np.empty(0)] * 6)
+        Observed(5.0, 5.0, *[np.empty(0)] * 7)
     with pytest.raises(InputError, match="a window per attempt"):
         seen(window_s=[1.0])
 
@@ -112,8 +116,8 @@ def test_the_rate_does_not_depend_on_how_time_is_cut(every_s: float) -> None:
     rate, arrived_s = ArrivalRate(0.1, 3.0, 600.0), np.sort(np.random.default_rng(1).uniform(0, 600, 90))
     for start_s in np.arange(0.0, 600.0, every_s).tolist():
         mine = arrived_s[(arrived_s >= start_s) & (arrived_s < start_s + every_s)]
-        nothing = [np.empty(0)] * 5
-        rate.add(Observed(start_s, start_s + every_s, 1, mine, *nothing))
+        nothing = [np.empty(0)] * 6
+        rate.add(Observed(start_s, start_s + every_s, mine, *nothing))
     weights = np.exp((arrived_s - 600.0) / 600.0)
     prior, time_s = 3.0 * np.exp(-1.0), 30.0 * np.exp(-1.0) + 600.0 * (1 - np.exp(-1.0))
     assert rate.value == pytest.approx((weights.sum() + prior) / time_s)

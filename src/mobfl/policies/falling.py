@@ -4,7 +4,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mobfl.rounds.rules import FOREVER, Order, Rounds
+from mobfl.rounds.orders import FOREVER, Order
+from mobfl.rounds.rows import Rounds
 
 
 @dataclass(frozen=True)

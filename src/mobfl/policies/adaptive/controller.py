@@ -1,20 +1,20 @@
-"""The controller: estimates the road from what a base station sees, and changes H and T when that pays."""
+"""The controller: estimates the road from what a base station sees, and changes the plan when that pays."""
 
 import math
 from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from mobfl import theory
 from mobfl.errors import InputError
-from mobfl.planning.planner import best_round_s, plan
+from mobfl.planning.planner import plan
 from mobfl.policies.adaptive.arrivals import ArrivalRate
 from mobfl.policies.adaptive.bunching import Bunching
+from mobfl.policies.adaptive.choices import Chooser, OneH
 from mobfl.policies.adaptive.delays import DelayEstimate, ReplyDelays
 from mobfl.policies.adaptive.observed import Observed
 from mobfl.policies.adaptive.stays import Stays
 from mobfl.rounds.estimates import Estimate
-from mobfl.rounds.rules import Order
+from mobfl.rounds.orders import Order
 from mobfl.scenario import Scenario
 from mobfl.theory import Conditions, Delays
 
@@ -24,7 +24,7 @@ class Settings:
     """How quickly the controller forgets, and how readily it changes."""
 
     memory_s: float = 600.0  # the time constant of forgetting
-    worth: float = 0.03  # the gain in g that a change must promise
+    worth: float = 0.03  # the gain in g (or v) that a change must promise
     evidence: float = 10.0  # vehicles that came since the last look at the plan, or should have come
     factor: float = 2.0  # by which H and T change at most at a time
     every_s: float = 60.0  # how often it is told what was seen, at least a round
@@ -51,28 +51,29 @@ class Knowledge:
 class Controller:
     """Starts with the plan for the scenario, which is its prior; then it is told what was seen and gives orders."""
 
-    def __init__(self, prior: Scenario, settings: Settings) -> None:
-        road = Conditions.of(prior)
-        start = plan(prior)
-        if start.reason is not None:
-            raise InputError(f"an adaptive plan must start from a feasible one: {start.reason}")
-        self._settings, self._noise = settings, prior.training.noise_uploads
+    def __init__(self, prior: Scenario, settings: Settings, chooser: Chooser | None = None) -> None:
+        road, self._chooser = Conditions.of(prior), chooser or OneH()
+        start = self._chooser.best(prior)
+        if start is None:
+            raise InputError(f"an adaptive plan must start from a feasible one: {plan(prior).reason}")
+        self._settings, self._noise, self._now = settings, prior.training.noise_uploads, start
         self._rate = ArrivalRate(road.arrivals_per_s, settings.prior, settings.memory_s)
         self._stays = Stays(road.dwell, settings.prior, settings.memory_s)
         # It knows one class: of a fleet, the vehicle at random.
         delay = (road.delays.transfer_s, road.delays.mean_min_step_s, road.delays.mean_extra_step_s)
         self._delays = ReplyDelays(delay, settings.prior, settings.memory_s)
         self._bunching = Bunching(2 * settings.memory_s)
-        self._h, self._t = start.numbers[:2]
         self._evidence = 0.0
         self.changes = 0
 
     def order(self) -> Order:
-        """The present H and T, for as many rounds as it takes until the next look."""
-        return Order(self._h, self._t, max(1, round(self._settings.every_s / self._t)))
+        """The present plan, for as many rounds as it takes until the next look."""
+        steps, t = self._now
+        told = self._chooser.told(steps, self._stays.mean_s())
+        return Order(told, t, max(1, round(self._settings.every_s / t)))
 
     def observe(self, seen: Observed) -> None:
-        """Takes in what was seen, and changes H and T if that is worth it."""
+        """Takes in what was seen, and changes the plan if that is worth it."""
         for part in (self._rate, self._stays, self._delays, self._bunching):
             part.add(seen)
         expected = self._rate.value * (seen.end_s - seen.start_s)
@@ -99,21 +100,11 @@ class Controller:
         return Conditions(self._rate.value, self._stays.mean_s(), 1.0, 0.0, delays, self._noise)
 
     def _reconsider(self, road: Conditions) -> None:
-        best = plan(road)
-        if best.reason is not None:
+        other = self._chooser.next_choice(road, self._now, self._settings.factor)
+        if other is None:
             return  # nothing fits into such stays: better to keep what once did
-        h, t = self._bounded(road, *best.numbers[:2])
-        now, then = theory.objective(road, [self._h, h], [self._t, t])
+        now, then = self._chooser.objective(road, [self._now, other])
         # Where the present plan promises nothing any step towards the best one is worth it.
-        if (h, t) != (self._h, self._t) and (then > (1 + self._settings.worth) * now or now == 0):
-            self._h, self._t = h, t
+        if other != self._now and (then > (1 + self._settings.worth) * now or now == 0):
+            self._now = other
             self.changes += 1
-
-    def _bounded(self, road: Conditions, h: int, t: float) -> tuple[int, float]:
-        """As near to this H and T as one change may come; an H that is cut short gets a T of its own."""
-        factor = self._settings.factor
-        bounded = min(max(h, math.ceil(self._h / factor)), max(math.floor(self._h * factor), self._h + 1))
-        if bounded != h:
-            fits = bool(theory.fits(road, bounded))
-            t = float(best_round_s(road, bounded) if fits else theory.min_delay_s(road, bounded))
-        return bounded, min(max(t, self._t / factor), self._t * factor)

@@ -19,6 +19,7 @@ Array = NDArray[np.float64]
 
 _MOST_ROWS = 1500
 _TRANSFERS = 41  # values of τ that are compared
+_FEW_TRANSFERS, _UNLIKELY = 15, 1e-3  # so few that are more likely than this share of the likeliest
 _TRANSFER_SD = 0.25  # of the prior of τ, as a share of τ and one step
 _QUANTILES = (np.arange(100) + 0.5) / 100  # stand for a law when laws are mixed
 _LEAST_STEP = 1e-2  # α never falls below this share of its prior
@@ -38,12 +39,13 @@ class ReplyDelays:
         self._transfer_s, self._min_step_s, self._extra_step_s = prior
         self._transfer_sd = _TRANSFER_SD * (self._transfer_s + self._min_step_s)
         self._least_step_s = _LEAST_STEP * self._min_step_s
-        self._prior_replies = prior_replies
+        self._prior_replies, self._unequal = prior_replies, False
         self._rows = FadingRows(3, memory_s, _MOST_ROWS)
 
     def add(self, seen: Observed) -> None:
-        steps, when = np.full(len(seen.window_s), float(seen.local_steps)), np.full(len(seen.window_s), seen.end_s)
-        self._rows.add(when, steps, np.fmin(seen.reply_s, seen.window_s), np.isfinite(seen.reply_s))
+        self._unequal |= len(np.unique(seen.steps)) > 1
+        when = np.full(len(seen.window_s), seen.end_s)
+        self._rows.add(when, seen.steps, np.fmin(seen.reply_s, seen.window_s), np.isfinite(seen.reply_s))
 
     def values(self) -> tuple[float, float, float]:
         """τ, α and β, without their intervals."""
@@ -63,11 +65,25 @@ class ReplyDelays:
         )
 
     def _laws(self) -> "_Laws":
+        """Where unequal steps tell τ so well that few of its values remain, those between them are compared.
+
+        One H for all, which changes now and then, never tells it so well that plans would gain by it.
+        """
+        (steps, lasted_s, replied), _ = self._rows.weighted()
+        ended = replied == 1.0
+        laws = self._laws_if(self._candidates(lasted_s[ended] - self._least_step_s * steps[ended]))
+        likely = np.flatnonzero(laws.chance > _UNLIKELY * laws.chance.max())
+        if not self._unequal or len(likely) > _FEW_TRANSFERS:
+            return laws
+        first, last = max(likely[0] - 1, 0), min(likely[-1] + 1, _TRANSFERS - 1)
+        return self._laws_if(np.linspace(laws.transfer_s[first], laws.transfer_s[last], _TRANSFERS))
+
+    def _laws_if(self, transfer_s: Array) -> "_Laws":
+        """One for each of these τ."""
         (steps, lasted_s, replied), weights = self._rows.weighted()
         ended = replied == 1.0
         if len(weights):
             weights = weights * (effective(weights) / weights.sum())  # so that they add up to what they are worth
-        transfer_s = self._candidates(lasted_s[ended] - self._least_step_s * steps[ended])
         per_step_s = (lasted_s[:, None] - transfer_s) / steps[:, None]
         prior = self._prior_replies * self._rows.prior_weight
         replies = prior + float(weights[ended].sum())

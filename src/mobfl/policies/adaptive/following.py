@@ -1,7 +1,7 @@
 """A simulation in which the plan follows the traffic, beside one that keeps the first plan."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
@@ -10,9 +10,12 @@ import numpy as np
 from mobfl.errors import InputError
 from mobfl.mobility.crossings import Crossings
 from mobfl.mobility.observed import ObservedTraffic
+from mobfl.policies.adaptive.choices import Chooser
 from mobfl.policies.adaptive.controller import Knowledge, Settings
 from mobfl.policies.adaptive.policy import AdaptivePolicy
-from mobfl.rounds.rules import FixedPlan, Policy, Rounds, simulate_rounds
+from mobfl.rounds.orders import AsManyAsFit, FixedPlan, Policy
+from mobfl.rounds.rows import Rounds
+from mobfl.rounds.rules import simulate_rounds
 from mobfl.scenario import Scenario
 from mobfl.theory import Delays
 
@@ -21,10 +24,10 @@ _NOTED_EVERY_S = 300.0
 
 @dataclass(frozen=True)
 class Note:
-    """What the controller knew at some instant, and the H and T that it gave then."""
+    """What the controller knew at some instant, and the H (None if as many as fit) and T that it gave then."""
 
     at_s: float
-    local_steps: int
+    local_steps: int | None
     round_s: float
     known: Knowledge
 
@@ -52,11 +55,12 @@ def follow(
     crossings: Crossings | None = None,
     settings: Settings | None = None,
     progress: Callable[[int], None] = lambda _: None,
+    chooser: Chooser | None = None,
 ) -> Following:
     """So many rounds that follow Poisson traffic, or recorded crossings for as long as they last."""
     if rounds < 1:
         raise InputError(f"rounds must be >= 1, got {rounds}")
-    policy = AdaptivePolicy(scenario, Delays.of(scenario), settings)
+    policy = AdaptivePolicy(scenario, Delays.of(scenario), settings, chooser)
     first = policy.next_order(None)
     simulated = partial(_rounds, scenario, seed, crossings)
     notes, uploads, steps = list[Note](), list[int](), 0.0
@@ -64,7 +68,8 @@ def follow(
     for block in simulated(policy, rounds, keep_vehicles=True):
         if not notes or block.start_s[0] >= notes[-1].at_s + _NOTED_EVERY_S:
             known = policy.controller.knowledge()
-            notes.append(Note(float(block.start_s[0]), block.local_steps, block.round_s, known))
+            h = None if isinstance(block.local_steps, AsManyAsFit) else block.local_steps
+            notes.append(Note(float(block.start_s[0]), h, block.round_s, known))
         uploads += block.uploads.tolist()
         steps += valid_steps(block)
         now_s = float(block.start_s[-1]) + block.round_s
@@ -79,8 +84,8 @@ def follow(
 
 
 def valid_steps(rounds: Rounds) -> float:
-    """H for every round with an upload."""
-    return float(rounds.local_steps * (rounds.uploads > 0).sum())
+    """The longest upload's steps of every round, which is H for every round with an upload."""
+    return float(rounds.longest.sum())
 
 
 def _rounds(
@@ -94,13 +99,7 @@ def _rounds(
     for block in blocks:
         fit = min(left, int(np.searchsorted(block.start_s + block.round_s, traffic.end_s, side="right")))
         if fit:
-            yield block if fit == len(block) else _first_rounds(block, fit)
+            yield block if fit == len(block) else block.first(fit)
         left -= fit
         if fit < len(block) or not left:
             return
-
-
-def _first_rounds(block: Rounds, count: int) -> Rounds:
-    """Without the vehicles' rows, which nobody asks for at the end."""
-    columns = {name: getattr(block, name)[:count] for name in ("round", "start_s", "present", "uploads")}
-    return replace(block, **columns, vehicles=None)

@@ -1,22 +1,29 @@
 """The controller as a policy of simulated rounds."""
 
+from mobfl.policies.adaptive.choices import Chooser, OneH
 from mobfl.policies.adaptive.controller import Controller, Settings
 from mobfl.policies.adaptive.watching import Watcher
-from mobfl.rounds.rules import Order, Rounds
+from mobfl.rounds.orders import Order
+from mobfl.rounds.rows import Rounds
 from mobfl.scenario import Scenario
 from mobfl.theory import Delays
 
 
 class AdaptivePolicy:
-    """H and T that follow the traffic. Asked for a first order it begins anew, so that runs repeat and resume."""
+    """H and T that follow the traffic, or T alone.
 
-    def __init__(self, prior: Scenario, delays: Delays, settings: Settings | None = None) -> None:
-        self._prior, self.settings = prior, settings or Settings()
+    Asked for a first order it begins anew, so that runs repeat and resume.
+    """
+
+    def __init__(
+        self, prior: Scenario, delays: Delays, settings: Settings | None = None, chooser: Chooser | None = None
+    ) -> None:
+        self._prior, self.settings, self.chooser = prior, settings or Settings(), chooser or OneH()
         self._transfer_s = delays.transfer_s  # which only shows in how long replies take
         self._begin()
 
     def _begin(self) -> None:
-        self.controller, self._watcher = Controller(self._prior, self.settings), Watcher(self._transfer_s)
+        self.controller, self._watcher = Controller(self._prior, self.settings, self.chooser), Watcher(self._transfer_s)
 
     def next_order(self, seen: Rounds | None) -> Order:
         if seen is None:

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mobfl.policies.adaptive.observed import Observed
-from mobfl.rounds.rules import Outcome, Rounds, VehicleRows
+from mobfl.rounds.orders import AsManyAsFit, Steps
+from mobfl.rounds.rows import Outcome, Rounds, VehicleRows
 
 Array = NDArray[np.float64]
 
@@ -26,10 +27,11 @@ class Watcher:
         arrived_s = self._let_in(rows, rounds)
         left_s, stay_s = self._let_go(rows, rounds, start_s)
         there_s = end_s - np.array(list(self._there.values()))
+        told = _telling(rows, rounds.local_steps)
         reply_s = np.where(rows.outcome == Outcome.UPLOADED, self._transfer_s + rows.compute_s, np.nan)
         return Observed(
-            start_s, end_s, rounds.local_steps, arrived_s, left_s, stay_s, there_s[np.isfinite(there_s)],
-            rows.end_s - rows.begin_s, reply_s,
+            start_s, end_s, arrived_s, left_s, stay_s, there_s[np.isfinite(there_s)],
+            (rows.end_s - rows.begin_s)[told], reply_s[told], np.maximum(rows.steps[told], 1).astype(float),
         )  # fmt: skip
 
     def _let_in(self, rows: VehicleRows, rounds: Rounds) -> Array:
@@ -53,3 +55,17 @@ class Watcher:
         stay_s = left_s - np.array([self._there.pop(key) for key in gone])
         known = np.isfinite(stay_s)
         return left_s[known], stay_s[known]
+
+
+def _telling(rows: VehicleRows, asked: Steps) -> Any:
+    """The attempts that tell something of delays.
+
+    Of H steps all do: one that was cut off took at least its window. Of as many as fit, one that was lost tells nothing
+    but that its vehicle left too early; one that sat out says that a single step takes more than its window, unless it
+    may have been wrong about that.
+    """
+    if not isinstance(asked, AsManyAsFit):
+        return slice(None)
+    right = asked.knows in ("nothing", "leaving") and not asked.error
+    sat_out = (rows.outcome == Outcome.SAT_OUT) & right
+    return (rows.outcome == Outcome.UPLOADED) | sat_out
