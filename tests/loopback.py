@@ -137,7 +137,9 @@ class _Telling(TrainerServer):
 
     def answer(self, wish: dict[str, Any], model: Weights) -> tuple[dict[str, Any], bytes]:
         told, upload = super().answer(wish, model)
-        codec = self.trainer.codec
+        if not upload:  # it sits out
+            return told, upload
+        codec = self.trainer.turns.codec
         said, weights = self._say(wish["vehicle"], told, codec.decode(upload, model))
         return said, codec.encode(weights, model)
 

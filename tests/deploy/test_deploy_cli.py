@@ -28,7 +28,8 @@ from mobfl.deploy.station.keeping_up import DueUploads, KeepingUp
 from mobfl.deploy.vehicle.trainer import Trainer, TrainerServer
 from mobfl.deploy.vehicle.trainer_link import UPLOAD, TrainerError, ask_trainer
 from mobfl.learning.codecs.plain import Plain
-from mobfl.rounds.rules import FixedPlan, simulate_rounds
+from mobfl.rounds.orders import FixedPlan
+from mobfl.rounds.rules import simulate_rounds
 from mobfl.runs.job import training_site
 
 SMALL = Scenario.from_dict({"training": {"samples_per_vehicle": [20, 40], "batch_size": 8, "duration_s": 60.0}})

@@ -35,7 +35,7 @@ from mobfl.deploy.station.round_loop import NODES_S, Agreement, RoundLoop, Round
 from mobfl.deploy.vehicle.client_app import train
 from mobfl.learning.codecs.plain import Plain
 from mobfl.learning.rules import merge, rule_named
-from mobfl.rounds.rules import Outcome
+from mobfl.rounds.rows import Outcome
 
 MODEL_SENT = {"w": np.zeros(3, np.float32)}
 T_S = 10.0

@@ -7,6 +7,7 @@ began       a vehicle was sent the model
 uploaded    its upload came in time          rejected    it came in time, but cannot be averaged: `reason`
 gave_up     it said that it would be late    failed      its app or its node broke: `reason`
 left        it is no longer there            cut_off     the round ended before its upload came
+sat_out     not one step would have fitted, where as many are taken as fit; there an upload tells its `steps`
 late        its upload came after the round  dropped     it does not belong to the order that it answers: `reason`
 refused     uploads that came in time were not merged, or spoilt the model: how many `uploads`, and the `reason`
 taken_back  the full evaluation of these `rounds`' models was not finite: training goes on from the last sound one

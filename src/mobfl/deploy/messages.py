@@ -30,12 +30,12 @@ _MOST_TEXT = 80
 
 @dataclass(frozen=True)
 class TrainingOrder:
-    """What a vehicle is asked for: H steps from the model that comes with this, until the round is over."""
+    """What a vehicle is asked for: H steps from the model that comes with this, or as many as fit, in this round."""
 
     run: str
     round: int
     attempt: int  # the rounds that this vehicle was in before
-    local_steps: int
+    local_steps: int  # H; where as many are taken as fit, no more than these
     learning_rate: float
     begin_unix_s: float  # on the base station's clock
     deadline_unix_s: float  # after it nobody waits for an answer
@@ -44,6 +44,15 @@ class TrainingOrder:
     local: str = ""  # digests of how vehicles train and of how uploads travel: a vehicle that has others refuses
     codec: str = ""
     nonce: str = ""  # what the answer must repeat
+    # ---- where a vehicle takes as many steps as fit; clocks may differ, so it is told how long it has, not until when
+    knows: str = ""  # of its leaving; empty: all take H
+    error: float = 0.0  # by which it is wrong about that, a share of its stay
+    begin_s: float = 0.0  # on the road's clock
+    window_s: float = 0.0  # seconds of the road from then to the round's end, or to when it is said to leave
+    left_s: float = 0.0  # wall-clock time that was left of the window when this was sent
+    messages_s: float = 0.0  # wall-clock time that order and answer took, when the base station measured it
+    spare_s: float = 0.0  # by which its answer in `spare_round` came before the end that it was told; < 0: after it
+    spare_round: int = -1
 
 
 @dataclass(frozen=True)
@@ -56,6 +65,8 @@ class Answer:
     vehicle: str = ""
     returned_unix_s: float = math.nan  # when its app was done
     behind_s: float = 0.0  # by how much it was done later than the delay that was imposed on it
+    steps: int = 0  # that it took, where as many are taken as fit
+    sits_out: bool = False  # not one would have fitted
     nonce: str = ""  # the order's, which `answer_message` writes
 
 
@@ -106,6 +117,8 @@ def read_answer(message: Message) -> Answer:
         vehicle=said("vehicle", str, "")[:_MOST_TEXT],
         returned_unix_s=said("returned_unix_s", float, math.nan),
         behind_s=said("behind_s", float, 0.0),
+        steps=said("steps", int, 0),
+        sits_out=said("sits_out", bool, False),
         nonce=said("nonce", str, ""),
     )
 

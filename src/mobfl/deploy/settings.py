@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mobfl.errors import InputError
+from mobfl.learning.rules import Chain
 from mobfl.learning.task import Task, TaskRequest
 from mobfl.mobility.crossings import Crossings
 from mobfl.runs.job import Job
@@ -103,3 +104,11 @@ class Deployment:
     def vehicle_job(self, task: Task) -> Job:
         """What a vehicle must know of it: how to train, and how uploads travel."""
         return self.job(task, self.built_scenario)
+
+
+def refuse_along(rule: Chain) -> None:
+    """Orders and answers carry a model and nothing beside it."""
+    if rule.along is not None:
+        raise InputError(
+            f"rule {rule} sends arrays along with the model, which is for simulation only: deploy another rule"
+        )

@@ -15,7 +15,7 @@ _STAGES = {
     "started": "running rounds",
     "broke": "broken",
 }
-_OVER = {"uploaded", "rejected", "gave_up", "failed", "cut_off"}  # until the next round
+_OVER = {"uploaded", "rejected", "gave_up", "sat_out", "failed", "cut_off"}  # until the next round
 
 
 class EventTail:

@@ -6,7 +6,7 @@ import re
 import signal
 import subprocess
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from mobfl.deploy.clock import Clock
@@ -26,6 +26,7 @@ class Visit:
     leave_s: float
     name: str
     key: int
+    since_s: float  # of who is there as training begins nobody knows for how long it has been there
 
 
 def visits_of(site: Site, most: int) -> tuple[list[Visit], int]:
@@ -45,7 +46,8 @@ def visits_of(site: Site, most: int) -> tuple[list[Visit], int]:
                 left_out += 1
                 continue
             heapq.heappush(leaving, leave_s)
-            visits.append(Visit(enter_s, leave_s, _name(str(vehicle), seen), key))
+            name, since_s = _name(str(vehicle), seen), max(enter_s, site.start_s)
+            visits.append(Visit(enter_s, leave_s, name, key, since_s))
     return visits, left_out
 
 
@@ -69,14 +71,16 @@ class Fleet:
         while self._coming and self._coming[-1].enter_s - start_s <= now_s:
             visit = self._coming.pop()
             if visit.leave_s > now_s:
-                self.let_out(visit.name, str(visit.key))
+                self.let_out(visit.name, visit)
                 heapq.heappush(self._there, (visit.leave_s, visit.name))
         while self._there and self._there[0][0] <= now_s:
             self.take_off(heapq.heappop(self._there)[1])
 
-    def let_out(self, name: str, key: str = "") -> None:
+    def let_out(self, name: str, visit: Visit | None = None) -> None:
         """As `mobfl vehicle` would, but without encryption: nobody else is on this machine's own network."""
-        vehicle = Vehicle(name, self._superlink, str(self._trainer), insecure=True, draws=key)
+        vehicle = Vehicle(name, self._superlink, str(self._trainer), insecure=True)
+        if visit is not None:
+            vehicle = replace(vehicle, draws=str(visit.key), enter_s=visit.since_s, leave_s=visit.leave_s)
         self._tell({"start": asdict(vehicle), "log": str(self._logs / f"vehicle-{name}.log")})
 
     def take_off(self, name: str, number: int = signal.SIGTERM) -> None:

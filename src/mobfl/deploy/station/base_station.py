@@ -13,11 +13,15 @@ from mobfl.deploy.events import Event, EventLog
 from mobfl.deploy.station.evaluations import Evaluations
 from mobfl.deploy.station.round_loop import Attempt, RoundSeen, RoundWork, as_rounds
 from mobfl.deploy.station.settling import Settled
+from mobfl.deploy.station.windows import Present
 from mobfl.learning.accounting import ledger_of
 from mobfl.learning.rates import learning_rate
 from mobfl.learning.rules.draws import secret_draw
-from mobfl.rounds.rules import FOREVER, Order, Policy, Rounds, joined
+from mobfl.rounds.orders import FOREVER, AsManyAsFit, Order, Policy
+from mobfl.rounds.rows import Rounds, joined
 from mobfl.runs.adoption import Adoption
+from mobfl.runs.costs import Costs
+from mobfl.runs.divergence import divergence
 from mobfl.runs.history import Row
 from mobfl.runs.loop import Learnt, row_of
 from mobfl.runs.recording import Recording
@@ -50,7 +54,7 @@ class BaseStation:
         # By node: whoever comes back as another node is another vehicle to it.
         self._ledger = ledger_of(settled.job.server.rule)
         recording.more_results = lambda _: {} if self._ledger is None else {"privacy": self._ledger.results()}
-        self._transfer_s = self._site.delays.transfer_s
+        self._transfer_s, self._costs = self._site.delays.transfer_s, Costs.of(settled.job)
         scores = recording.scores
         known = not math.isnan(scores["loss"])  # else it was killed before that
         self._evaluations = Evaluations(self._job.task.evaluate, self._adoption.served, scores if known else None)
@@ -69,9 +73,9 @@ class BaseStation:
         rows = self._recording.rows
         return self._site.start_s + (rows[-1]["end_s"] if rows else 0.0)
 
-    def remember(self, events: Iterable[Event]) -> dict[int, int]:
-        """Tells the policy of the rounds before, and returns the nodes that were there with their attempts."""
-        by_round, there = defaultdict[int, list[Event]](list), dict[int, int]()
+    def remember(self, events: Iterable[Event]) -> dict[int, Present]:
+        """Tells the policy of the rounds before, and returns the nodes that were there."""
+        by_round, there = defaultdict[int, list[Event]](list), dict[int, Present]()
         for event in events:
             by_round[event["round"]].append(event)
         for number, row in enumerate(self._recording.rows):
@@ -81,32 +85,41 @@ class BaseStation:
             self._note_joined(attempts)
             for event in by_round[number]:
                 if event["kind"] == "began":
-                    there[int(event["node"])] = event["attempt"] + 1
+                    since_s = there[node].since_s if (node := int(event["node"])) in there else event["at_s"]
+                    there[node] = Present(event["attempt"] + 1, since_s)
                 elif event["kind"] == "left":
                     there.pop(int(event["node"]), None)
         return there
 
     def next_work(self) -> RoundWork | None:
-        """The next round, if it ends within the training."""
+        """The next round, if it ends within the training, and that has not diverged."""
+        known = (row for row in self._recording.rows if not math.isnan(row["loss"]))  # others are still evaluated
+        self._recording.stopped = divergence(self._recording.description["initial"]["loss"], known)
+        if self._recording.stopped is not None:
+            return None
         work = self._work(len(self._recording.rows), self.next_start_s)
         return work if work.end_s - self._site.start_s <= self._site.end_s else None
 
     def _work(self, number: int, start_s: float) -> RoundWork:
-        order, passed = self._orders.now, (start_s - self._site.start_s) / self._site.duration_s
-        rate = learning_rate(self._job.scenario.training, passed)
-        return RoundWork(number, start_s, order.round_s, order.local_steps, rate, self._adoption.latest)
+        order, rate = self._orders.now, self._rate_at(start_s)
+        rate_at = self._rate_at if isinstance(order.local_steps, AsManyAsFit) else None
+        return RoundWork(number, start_s, order.round_s, order.local_steps, rate, self._adoption.latest, rate_at)
+
+    def _rate_at(self, at_s: float) -> float:
+        return learning_rate(self._job.scenario.training, (at_s - self._site.start_s) / self._site.duration_s)
 
     def finish(self, work: RoundWork, seen: RoundSeen) -> Row:
         """The model moves, and all that is needed to go on is on disk before anybody gets the next one."""
         block = as_rounds(work, seen.attempts, self._transfer_s)
-        (step,) = single_steps(block, self._site.start_s)
+        (step,) = single_steps(block, self._site)
         self._note_scores()
         self._judge(work.number, work.end_s)
         rejections = self._adoption.take_in(step, seen.uploads, work.round_s, secret_draw, seen.refused)
         self._note_joined(seen.attempts)
         for reason, count in sorted(Counter(rejections).items()):
             self._log.add("refused", work.number, work.end_s, reason=reason, uploads=count)
-        row = row_of(step, len(seen.refused) + len(rejections)) | dict.fromkeys(self._scores, math.nan)
+        row = row_of(step, len(seen.refused) + len(rejections)) | self._costs.row(step)
+        row |= dict.fromkeys(self._scores, math.nan)
         self._recording.add(Learnt(row, self._adoption.checkpoint))
         self._evaluations.add(work.number, self._adoption.served)
         self._note_scores()
@@ -150,5 +163,7 @@ def attempts_in(events: Iterable[Event]) -> list[Attempt]:
         elif node in attempts and event["kind"] == "left":
             attempts[node] = replace(attempts[node], left_s=event["at_s"])
         elif node in attempts and event["kind"] in ("uploaded", "rejected"):
-            attempts[node] = replace(attempts[node], answer_s=event["at_s"])
+            attempts[node] = replace(attempts[node], answer_s=event["at_s"], steps=event.get("steps", 0))
+        elif node in attempts and event["kind"] == "sat_out":
+            attempts[node] = replace(attempts[node], sat_out=True)
     return list(attempts.values())

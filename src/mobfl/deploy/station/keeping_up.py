@@ -14,7 +14,10 @@ import numpy as np
 from mobfl.deploy.events import Event
 from mobfl.deploy.local.fleet import Visit, visits_of
 from mobfl.deploy.settings import Deployment
+from mobfl.deploy.station.settling import policy_of
+from mobfl.rounds import alone
 from mobfl.rounds.draws import Draws
+from mobfl.rounds.orders import AsManyAsFit, Steps
 from mobfl.runs.history import Row
 from mobfl.runs.job import Job
 
@@ -30,24 +33,29 @@ class DueUploads:
     def __init__(self, visits: Iterable[Visit], draws: Draws) -> None:
         self._visits, self._draws, self._attempts = list(visits), draws, Counter[int]()
 
-    def in_round(self, start_s: float, end_s: float, local_steps: int) -> int:
+    def in_round(self, start_s: float, end_s: float, asked: Steps) -> int:
         """How many, on the traffic's clock."""
         there = [visit for visit in self._visits if visit.enter_s < end_s and visit.leave_s > start_s]
         self._visits = [visit for visit in self._visits if visit.leave_s > start_s]
-        return sum(self._is_due(visit, start_s, end_s, local_steps) for visit in there)
+        return sum(self._is_due(visit, start_s, end_s, asked) for visit in there)
 
-    def _is_due(self, visit: Visit, start_s: float, end_s: float, local_steps: int) -> bool:
+    def _is_due(self, visit: Visit, start_s: float, end_s: float, asked: Steps) -> bool:
         key, attempt = self._draws.keys(np.array([visit.key], np.uint64))[0], self._attempts[visit.key]
         self._attempts[visit.key] += 1
-        delay_s = self._draws.delay_s(key, attempt, local_steps)
-        return max(visit.enter_s, start_s) + delay_s <= min(visit.leave_s, end_s)
+        begin_s = max(visit.enter_s, start_s)
+        if not isinstance(asked, AsManyAsFit):
+            return begin_s + self._draws.delay_s(key, attempt, asked) <= min(visit.leave_s, end_s)
+        stay = alone.Visit(visit.since_s, visit.leave_s)
+        window_s = alone.window_s(self._draws, asked, key, begin_s, end_s, stay)
+        taken = alone.steps_that_fit(self._draws, key, attempt, begin_s, window_s)
+        return taken.steps > 0 and begin_s + taken.delay_s <= visit.leave_s
 
 
 class KeepingUp:
     """Counts as rounds end; told of rounds that were run before it knows them too."""
 
-    def __init__(self, due: DueUploads | None, start_s: float, scale: float) -> None:
-        self._due, self._start_s, self._scale = due, start_s, scale
+    def __init__(self, due: DueUploads | None, start_s: float, scale: float, asked: AsManyAsFit | None = None) -> None:
+        self._due, self._start_s, self._scale, self._asked = due, start_s, scale, asked
         self._rounds = self._due_uploads = self._uploads = 0
         self._behind_s, self._overshoot_s = list[float](), list[float]()
 
@@ -56,7 +64,8 @@ class KeepingUp:
         """Who is on the road is known where vehicles are simulated."""
         known = deployment.impose and deployment.vehicles is not None
         due = DueUploads(visits_of(job.site, deployment.vehicles or 1)[0], job.site.draws) if known else None
-        return cls(due, job.site.start_s, scale)
+        asked = policy_of(job).next_order(None).local_steps
+        return cls(due, job.site.start_s, scale, asked if isinstance(asked, AsManyAsFit) else None)
 
     def add(self, row: Row, behind_s: Iterable[float], overshoot_s: float) -> None:
         """What came of a round, answers that came too late included."""
@@ -64,7 +73,7 @@ class KeepingUp:
         self._uploads += int(row["uploads"])
         if self._due is not None:
             span = self._start_s + row["start_s"], self._start_s + row["end_s"]
-            self._due_uploads += self._due.in_round(*span, int(row["local_steps"]))
+            self._due_uploads += self._due.in_round(*span, self._asked or int(row["local_steps"]))
         self._behind_s += [each for each in behind_s if each > _MISSED_S]
         self._overshoot_s += [overshoot_s] if overshoot_s > _LATE_S else []
 

@@ -7,7 +7,7 @@ before the deadline, never a place in the list of nodes: a vehicle that dies sta
 import hmac
 import secrets
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
@@ -30,10 +30,12 @@ from mobfl.deploy.messages import (
     read_upload,
 )
 from mobfl.deploy.station.answers import Arrived, Fetch, FetchedAtOnce, unreadable
+from mobfl.deploy.station.windows import Present, Windows
 from mobfl.learning.codecs import Codec
 from mobfl.learning.uploads import Upload, fault
 from mobfl.learning.weights import Weights
-from mobfl.rounds.rules import Outcome, Rounds, VehicleRows
+from mobfl.rounds.orders import AsManyAsFit, Steps
+from mobfl.rounds.rows import Fitted, Outcome, Rounds, VehicleRows
 from mobfl.runs.job import Job
 
 POLL_S = 0.05
@@ -61,10 +63,15 @@ class Attempt:
     vehicle: str = ""
     upload: Upload | None = None
     nonce: str = ""  # that only this vehicle was given
+    most_steps: int = 0  # where as many are taken as fit, what it was given time for,
+    steps: int = 0  # and what it took
+    sat_out: bool = False
 
     def outcome(self, end_s: float) -> Outcome:
         if np.isfinite(self.answer_s):
             return Outcome.UPLOADED
+        if self.sat_out:
+            return Outcome.SAT_OUT
         return Outcome.LEFT_EARLY if self.left_s < end_s else Outcome.ROUND_OVER
 
 
@@ -76,11 +83,14 @@ class Agreement:
     codec: Codec
     codec_digest: str = ""
     local: str = ""
+    quickest_step_s: float = 1e-3  # that any vehicle has, on the road's clock
+    messages_s: float = 0.0  # wall-clock time that order and answer take
 
     @classmethod
-    def of(cls, job: Job) -> "Agreement":
-        digests = job.digests
-        return cls(job.scenario.most_samples, job.upload_codec[0], digests["codec"], digests["local"])
+    def of(cls, job: Job, messages_s: float = 0.0) -> "Agreement":
+        digests, quickest_s = job.digests, float(job.site.delays.min_step_s)
+        parts = job.scenario.most_samples, job.upload_codec[0], digests["codec"], digests["local"]
+        return cls(*parts, quickest_s, messages_s)
 
 
 @dataclass(frozen=True)
@@ -90,9 +100,10 @@ class RoundWork:
     number: int
     start_s: float
     round_s: float
-    local_steps: int
+    local_steps: Steps
     learning_rate: float
     model: Weights
+    rate_at: Callable[[float], float] | None = None  # where it counts when a vehicle begins
 
     @property
     def end_s(self) -> float:
@@ -114,7 +125,7 @@ class RoundSeen:
 
 
 class RoundLoop:
-    """The rounds of one run, one after the other. `there` holds the nodes' attempts so far, as a restart finds them."""
+    """The rounds of one run, one after the other. `there` are the nodes that are there, as a restart finds them."""
 
     def __init__(
         self,
@@ -123,13 +134,14 @@ class RoundLoop:
         run: str,
         log: EventLog,
         agreed: Agreement,
-        there: dict[int, int] | None = None,
+        there: dict[int, Present] | None = None,
         fetch: Fetch | None = None,
     ) -> None:
         self._grid, self._clock, self._run, self._log = grid, clock, run, log
         self._fetch = fetch or FetchedAtOnce(grid)
         self._agreed = agreed
-        self._attempts = dict(there or {})  # of the nodes that are there
+        self._there = dict(there or {})
+        self._windows = Windows(clock, agreed.quickest_step_s, agreed.messages_s)
         self._awaited = dict[str, Attempt]()  # by the order's message
         self._overdue = dict[str, tuple[float, int, Attempt]]()  # until when to look, the round
         self._landings_s = deque[float](maxlen=_LANDINGS)
@@ -172,8 +184,9 @@ class RoundLoop:
             self._send(work, begin_s, packed, new[first : first + _ORDERS_AT_ONCE], attempts)
 
     def _let_go(self, work: RoundWork, now_s: float, listed: set[int], attempts: dict[int, Attempt]) -> None:
-        for node in [node for node in self._attempts if node not in listed]:
-            del self._attempts[node]
+        for node in [node for node in self._there if node not in listed]:
+            del self._there[node]
+            self._windows.forget(node)
             attempt = attempts.get(node)
             if attempt is not None:
                 attempt.left_s = min(attempt.left_s, now_s)
@@ -183,22 +196,34 @@ class RoundLoop:
         self, work: RoundWork, begin_s: float, packed: ArrayRecord, nodes: list[int], attempts: dict[int, Attempt]
     ) -> None:
         begun = [
-            Attempt(node, self._attempts.get(node, 0), begin_s, nonce=secrets.token_hex(NONCE_BYTES)) for node in nodes
+            Attempt(node, self._present(node, begin_s).attempts, begin_s, nonce=secrets.token_hex(NONCE_BYTES))
+            for node in nodes
         ]
         ttl_s = (work.end_s - begin_s) * self._clock.scale + GRACE_S
         messages = [order_message(each.node, packed, self._order(work, each), ttl_s) for each in begun]
         for attempt, message_id in zip(begun, self._grid.push_messages(messages), strict=False):
             if message_id:  # else the node has just gone
                 self._awaited[message_id] = attempts[attempt.node] = attempt
-                self._attempts[attempt.node] = attempt.number + 1
+                self._there[attempt.node] = Present(attempt.number + 1, self._present(attempt.node, begin_s).since_s)
                 self._note("began", work.number, begin_s, attempt)
+
+    def _present(self, node: int, begin_s: float) -> Present:
+        return self._there.get(node) or Present(0, begin_s)
 
     def _order(self, work: RoundWork, attempt: Attempt) -> TrainingOrder:
         begin, deadline = self._clock.unix_s(attempt.begin_s), self._clock.unix_s(work.end_s)
-        return TrainingOrder(
-            self._run, work.number, attempt.number, work.local_steps, work.learning_rate, begin, deadline,
-            self._clock.scale, self.landing_s, self._agreed.local, self._agreed.codec_digest, attempt.nonce,
+        rate = work.learning_rate if work.rate_at is None else work.rate_at(attempt.begin_s)
+        asked = work.local_steps
+        order = TrainingOrder(
+            self._run, work.number, attempt.number, 1 if isinstance(asked, AsManyAsFit) else asked, rate, begin,
+            deadline, self._clock.scale, self.landing_s, self._agreed.local, self._agreed.codec_digest, attempt.nonce,
         )  # fmt: skip
+        if not isinstance(asked, AsManyAsFit):
+            return order
+        since_s = self._present(attempt.node, attempt.begin_s).since_s
+        told = self._windows.told(asked, attempt.node, work.number, attempt.begin_s, work.end_s, since_s)
+        attempt.most_steps = told["local_steps"]
+        return replace(order, **told)
 
     # ---- what comes back ---------------------------------------------------------------------------
 
@@ -225,13 +250,16 @@ class RoundLoop:
             self._note("dropped", work.number, now_s, attempt, "of another run or round")
             return
         if not has_upload(message):
-            self._note("gave_up", work.number, now_s, attempt)
+            attempt.sat_out = answer.sits_out and attempt.most_steps > 0
+            self._note("sat_out" if attempt.sat_out else "gave_up", work.number, now_s, attempt)
             return
         self._learn_landing(answer, now_s)
+        self._windows.came(attempt.node, work.number, now_s)
         attempt.answer_s = now_s
         try:
+            attempt.steps = _steps_taken(work, attempt, answer)
             upload = read_upload(message, work.model, self._agreed.most_samples, self._agreed.codec)
-            upload = replace(upload, local_steps=work.local_steps)
+            upload = replace(upload, local_steps=attempt.steps)
         except Refusal as refusal:
             refused.append(str(refusal))
             self._note("rejected", work.number, now_s, attempt, str(refusal))
@@ -251,6 +279,7 @@ class RoundLoop:
             if isinstance(message, Exception) or not message.has_content() or not has_upload(message):
                 continue
             if answers(attempt.nonce, answer := read_answer(message)):
+                self._windows.came(attempt.node, number, now_s)
                 self._note("late", number, now_s, replace(attempt, vehicle=answer.vehicle), behind_s=answer.behind_s)
         for message_id in [each for each, (until_s, _, _) in self._overdue.items() if until_s < now_s]:
             del self._overdue[message_id]
@@ -259,6 +288,7 @@ class RoundLoop:
         forget_s = work.end_s + GRACE_S / self._clock.scale
         for message_id, attempt in self._awaited.items():
             self._overdue[message_id] = (forget_s, work.number, attempt)
+            self._windows.missing(attempt.node, work.number)
             if attempt.left_s == np.inf:
                 self._note("cut_off", work.number, work.end_s, attempt)
         self._awaited.clear()
@@ -273,6 +303,8 @@ class RoundLoop:
         behind_s: float = 0.0,
     ) -> None:
         more: dict[str, Any] = {"reason": reason} if reason else {}
+        if attempt.most_steps and kind in ("uploaded", "rejected"):
+            more["steps"] = attempt.steps
         if behind_s:
             more["behind_s"] = behind_s
             self._behind_s.append(behind_s)
@@ -286,9 +318,18 @@ def answers(nonce: str, answer: Answer) -> bool:
     return hmac.compare_digest(nonce.encode(), answer.nonce.encode(errors="replace"))
 
 
+def _steps_taken(work: RoundWork, attempt: Attempt, answer: Answer) -> int:
+    """H; where as many are taken as fit, what a vehicle says, and no more than it had time for."""
+    if not isinstance(work.local_steps, AsManyAsFit):
+        return work.local_steps
+    if answer.steps < 1:
+        raise Refusal("without steps")
+    return min(answer.steps, attempt.most_steps)
+
+
 def as_rounds(work: RoundWork, attempts: Iterable[Attempt], transfer_s: float) -> Rounds:
     """One round as simulation has it, so that policies and tables need not know where it happened."""
-    rows = list(attempts)
+    rows, fits = list(attempts), isinstance(work.local_steps, AsManyAsFit)
     outcomes = [attempt.outcome(work.end_s) for attempt in rows]
 
     def column(values: Iterable[Any], kind: type) -> Any:
@@ -301,10 +342,14 @@ def as_rounds(work: RoundWork, attempts: Iterable[Attempt], transfer_s: float) -
         column((each.node for each in rows), np.uint64),
         column((each.number for each in rows), np.int64),
         column((each.begin_s for each in rows), np.float64),
-        column((each.answer_s - each.begin_s - transfer_s for each in rows), np.float64),
+        column((0.0 if each.sat_out else each.answer_s - each.begin_s - transfer_s for each in rows), np.float64),
         column((min(each.left_s, work.end_s) for each in rows), np.float64),
         column(outcomes, np.int8),
         np.zeros(len(rows), np.int8),  # a base station does not see the class
+        column((each.steps if fits else work.local_steps for each in rows), np.int64),
     )  # fmt: skip
     one = np.array([work.number]), np.array([work.start_s]), np.array([len(rows)])
-    return Rounds(work.local_steps, work.round_s, *one, np.array([outcomes.count(Outcome.UPLOADED)]), vehicles)
+    uploaded = vehicles.outcome == Outcome.UPLOADED
+    counts = (vehicles.taking_part.sum(), vehicles.steps[uploaded].sum(), vehicles.steps[uploaded].max(initial=0))
+    fitted = Fitted(*(np.array([count]) for count in counts)) if fits else None
+    return Rounds(work.local_steps, work.round_s, *one, np.array([uploaded.sum()]), vehicles, fitted)

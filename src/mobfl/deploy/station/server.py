@@ -54,7 +54,7 @@ def serve(
         keeping_up = KeepingUp.of(deployment, settled.job, settled.scale)
         keeping_up.remember(recording.rows, events)
         clock = _announced(deployment, settled, station, recording, log, make_clock)
-        loop = RoundLoop(grid, clock, run, log, Agreement.of(settled.job), there, fetch)
+        loop = RoundLoop(grid, clock, run, log, Agreement.of(settled.job, settled.round_trip_s), there, fetch)
         _run_rounds(station, loop, recording, keeping_up, progress)
         return recording.history
 

@@ -7,15 +7,15 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from mobfl.deploy.settings import Deployment
+from mobfl.deploy.settings import Deployment, refuse_along
 from mobfl.deploy.station.measuring import RoundTrips
 from mobfl.errors import InputError
 from mobfl.learning.task import Task
 from mobfl.mobility.crossings import Crossings
-from mobfl.rounds.rules import Policy
+from mobfl.rounds.orders import Policy
 from mobfl.runs import folder as run_folder
 from mobfl.runs.job import Job, check_job
-from mobfl.servers.rounds import deployable
+from mobfl.servers.rounds import deployable, knowable
 from mobfl.theory import min_delay_s
 
 # Download and upload are constants of a plan. Who takes longer is lost, who takes less only waits: so the plan is made
@@ -35,6 +35,11 @@ class Settled:
     @property
     def policy(self) -> Policy:
         return policy_of(self.job)
+
+    @property
+    def round_trip_s(self) -> float:
+        """The wall-clock time of order and answer as it was measured, 0 if it was not."""
+        return float(self.description["deployment"]["round_trip_s"] or 0.0)
 
 
 def policy_of(job: Job) -> Policy:
@@ -77,14 +82,15 @@ def _job(
         half_s = round_trip_s / (scale or 1.0) / 2
         scenario = scenario.with_values({"link.download_s": half_s, "link.upload_s": half_s})
     job = deployment.job(task, scenario, crossings)
-    policy_of(job)  # which checks that there is one
+    knowable(policy_of(job), deployment.impose)
+    refuse_along(job.server.rule)
     check_job(job)
     return job
 
 
 def _needed_scale(job: Job, round_trip_s: float) -> float:
-    first = policy_of(job).next_order(None)
-    return stretched(round_trip_s, float(min_delay_s(job.scenario, first.local_steps)))
+    least = policy_of(job).next_order(None).fixed_steps or 1
+    return stretched(round_trip_s, float(min_delay_s(job.road, least)))
 
 
 def stretched(round_trip_s: float, shortest_s: float) -> float:

@@ -66,7 +66,8 @@ def _take_part(vehicle: Vehicle, link: Link, say: Say) -> None:
 
 def _answer(vehicle: Vehicle, node: int, link: Link, order: flower.Message, say: Say) -> None:
     """With the upload, or with what went wrong: an order that cannot be carried out costs no other one."""
-    told = {"vehicle": vehicle.name, "trainer": vehicle.trainer, "key": vehicle.draws}
+    told: dict[str, str | float] = {"vehicle": vehicle.name, "trainer": vehicle.trainer, "key": vehicle.draws}
+    told |= {"enter_s": vehicle.enter_s, "leave_s": vehicle.leave_s}
     context = flower.Context(order.metadata.run_id, node, {**told}, flower.RecordDict(), {})
     began = time.monotonic()
     try:

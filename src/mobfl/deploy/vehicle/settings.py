@@ -1,5 +1,6 @@
 """What a vehicle must know to take part: who it is, where its base station is, and who trains for it."""
 
+import math
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +24,9 @@ class Vehicle:
     insecure: bool = False
     root_certificates: str | None = None  # who vouches for the base station; None: whom this system trusts
     key: str | None = None  # the file of the private key that the base station knows the vehicle by
-    draws: str = ""  # where vehicles are simulated, what their draws are addressed by
+    draws: str = ""  # where vehicles are simulated, what their draws are addressed by,
+    enter_s: float = -math.inf  # and when they come and go, on the road's clock
+    leave_s: float = math.inf
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.name) <= _MOST_NAME or not self.name.isprintable():
