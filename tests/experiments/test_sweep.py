@@ -17,7 +17,7 @@ import pytest
 from mobfl.errors import InputError
 from mobfl.experiments.folder import RUNS, STOP, read_sweep
 from mobfl.experiments.runs import find_runs
-from mobfl.experiments.sweep import name_runs, run_sweep, states
+from mobfl.experiments.sweep import name_runs, run_sweep, states, stays_left_out
 from mobfl.experiments.sweep_file import Sweep, joined, load_sweep, packaged_sweeps, sweep_from_dict
 from mobfl.runs.folder import locked
 from mobfl.runs.training import train
@@ -68,12 +68,21 @@ def test_what_two_blocks_ask_for_is_asked_once() -> None:
     assert len(sweep_from_dict(twice).requests) == 1
 
 
+def test_long_stays_are_left_out_of_a_trace_and_counted(tmp_path: Path) -> None:
+    rows = [f"{i},{10 * i},{10 * i + (900 if i % 10 == 0 else 20)}" for i in range(100)]
+    (tmp_path / "trace.csv").write_text("\n".join(["vehicle,enter_s,leave_s", *rows]))
+    sweep = sweep_from_dict(block(trace=str(tmp_path / "trace.csv"), longest_stay_s=60, plans=["5,4", "5,8"]))
+    (told,) = stays_left_out(sweep)
+    assert told.endswith("trace.csv: 10 of 100 stays are longer than 60 s and left out")
+    assert stays_left_out(sweep_from_dict(block())) == []
+
+
 @pytest.mark.parametrize(
     ("asked", "sentence"),
     [
         ({}, "sweep: runs"),
         ({"runs": []}, "sweep: runs"),
-        (block(plans=[]), "must have plans or a grid"),
+        (block(plans=[]), "must have plans, entries or a grid"),
         (block(local_steps=[3]), "both local_steps and round_s, got no round_s"),
         (block(seed=[3]), "did you mean seeds?"),
         (block(seeds=[]), "sweep: runs.0.seeds"),
@@ -81,6 +90,7 @@ def test_what_two_blocks_ask_for_is_asked_once() -> None:
         (block(set={"training.learning_rat": 1}), "did you mean training.learning_rate?"),
         (block(scenarios=["nowhere"]), "scenario 'nowhere' must be a file"),
         (block(section="edge:1"), "section must come with a trace, got 'edge:1' alone"),
+        (block(longest_stay_s=60), "longest_stay_s must come with a trace, got 60 alone"),
         (block(plans=[], local_steps=[80], round_s=[5.0]), "in which a vehicle can upload in time, got 1 without"),
     ],
 )
@@ -224,7 +234,7 @@ class Killable:
         return subprocess.Popen([*self.command, "--out", str(out)], start_new_session=True)
 
     def finish(self, out: Path) -> None:
-        assert self.start(out).wait(timeout=300) == 0
+        assert self.start(out).wait(timeout=1800) == 0  # a marathon's sweep takes long on busy cores
 
 
 def workers_of(sweep: "subprocess.Popen[bytes]") -> list[int]:
@@ -380,7 +390,7 @@ def test_a_signal_while_a_sweep_starts_is_no_traceback(
 @pytest.mark.slow
 def test_fifty_kills_leave_the_same_bytes(tmp_path: Path) -> None:
     """At random, of the sweep or of a worker; together with fifty of a training these are a hundred."""
-    killable = Killable(tmp_path, duration_s=16000)
+    killable = Killable(tmp_path, duration_s=6000)
     killable.finish(tmp_path / "whole")
     kills = sum(stop_at_random(killable, tmp_path / "cut", random.Random(k), worker=k % 2 == 1) for k in range(50))
     assert kills >= 45  # the last may come when all is done
@@ -389,6 +399,7 @@ def test_fifty_kills_leave_the_same_bytes(tmp_path: Path) -> None:
     assert list((tmp_path / "cut" / RUNS).glob("*.damaged-*")) == []  # a kill damages nothing
 
 
+@pytest.mark.slow
 def test_a_ray_cluster_gives_the_same_bytes(
     undisturbed: tuple[Killable, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -446,7 +457,12 @@ def interrupt_after(rounds: int, sweep: Sweep, out: Path) -> None:
             run_sweep(sweep, out)
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
+QUICK = ("an empty run.json", "a cut last", "cut rounds", "a file instead of the folder")
+
+
+@pytest.mark.parametrize(
+    "damage", [each if each in QUICK else pytest.param(each, marks=pytest.mark.slow) for each in DAMAGES]
+)
 @pytest.mark.parametrize("done", [True, False])
 def test_a_damaged_run_is_set_aside_and_computed_again(finished: Path, tmp_path: Path, damage: str, done: bool) -> None:
     sweep, out = sweep_from_dict(block(seeds=[0, 1])), tmp_path / "out"

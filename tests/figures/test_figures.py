@@ -9,8 +9,11 @@ import pytest
 from mobfl import Plan, Scenario, plan, theory
 from mobfl.errors import InputError
 from mobfl.experiments.analysis import Point, spearman_over_time
+from mobfl.experiments.comparison import Row, TimeTo
+from mobfl.experiments.targets import Target
 from mobfl.figures import (
     draw_curves,
+    draw_faster,
     draw_fig2,
     draw_fig3,
     draw_history,
@@ -66,6 +69,20 @@ def over_time(paper: Scenario) -> dict[str, tuple[list[float], list[Estimate]]]:
 ROWS = [(0.9, Estimate(0.95, 0.9, 1.0)), (2.0, Estimate(1.8, 1.7, 1.9)), (3.0, Estimate(3.1, -np.inf, np.inf))]
 TIMES: dict[str, list[float | None]] = {"MOB-FL": [30.0, 20.0, 25.0], "all": [40.0, None, None], "one": [None, None]}
 
+
+def contestant(label: str, value: float, low: float, high: float, bound: str = "") -> Row:
+    target = Target("loss", 0.9, True)
+    times = tuple(TimeTo(target, loss, 3, 3, 9.0, Estimate(value, low, high), bound, 3) for loss in (2.5, 2.0))
+    return Row(label, 3, times, ())
+
+
+CONTESTANTS = [
+    contestant("MOB-FL's plan", 1, 1, 1),
+    contestant("anytime", 1.4, 1.2, 1.7, "≥"),
+    contestant("one seed", 0.7, 0.0, math.inf),
+    contestant("never there", NAN, NAN, NAN),
+]
+
 FIGURES: dict[str, Draw] = {
     "plan": lambda paper, file: draw_plan(paper, plan(paper), file),
     "history": lambda _, file: draw_history(history(24, 11.8, 0), file),
@@ -75,6 +92,7 @@ FIGURES: dict[str, Draw] = {
     "uploads": lambda _, file: draw_uploads(ROWS, file),
     "proxy": lambda paper, file: draw_proxy(grid(paper), "min_ade_6", file),
     "proxy_over_time": lambda paper, file: draw_proxy_over_time(over_time(paper), file),
+    "faster": lambda _, file: draw_faster(CONTESTANTS, file),
     "times": lambda _, file: draw_times_to_target(TIMES, "top-10 accuracy 0.8", file),
 }
 EVERY_FIGURE = pytest.mark.parametrize("name", FIGURES)
@@ -127,6 +145,7 @@ def test_text_stays_text_with_units(gallery: Path) -> None:
         "uploads": ("Theorem 1's Λ (uploads per round)", "(b) difference; 1 of 2 intervals hold Λ"),
         "proxy": ("best minADE of 6 (m)", "g (valid local steps per second)"),
         "proxy_over_time": ("virtual time t (s)", "per sample"),
+        "faster": ("times as fast as the baseline (95 % intervals over seeds)", "to loss 2.5", "anytime", "→"),
         "times": ("virtual time to the target (s)", "2 of 3 not reached", "not reached"),
     }
     assert expected.keys() == FIGURES.keys()

@@ -7,12 +7,14 @@ OUT/.stop.part      while workers are to save and end
 """
 
 import os
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from mobfl.errors import InputError
+from mobfl.experiments.targets import NO_COMPARISON, Comparison
 from mobfl.files.atomic import PART
 from mobfl.files.json import read_json, write_json
 
@@ -21,12 +23,14 @@ SWEEP, RUNS, STOP = "sweep.json", "runs", f".stop{PART}"
 
 @dataclass(frozen=True)
 class Entry:
-    """A run as a study calls it."""
+    """A run as a study calls it, and what it was asked for with, where that is told."""
 
     run: str
     task: str
     study: str
     label: str
+    plan: str = ""
+    rule: str = ""
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,7 @@ class StoredSweep:
     title: str
     hopeless: int  # plans of its grids that were left out
     entries: tuple[Entry, ...]
+    comparison: Comparison = NO_COMPARISON
 
 
 _DAMAGED = ".damaged-"
@@ -57,17 +62,30 @@ def set_aside_so_far(out: Path) -> dict[str, str]:
     return {file.stem: file.read_text(encoding="utf-8", errors="replace").strip() for file in files if file.is_file()}
 
 
-def write_sweep(out: Path, title: str, hopeless: int, entries: Sequence[Entry]) -> None:
-    write_json(out / SWEEP, {"title": title, "hopeless_plans": hopeless, "runs": [asdict(entry) for entry in entries]})
+def write_sweep(out: Path, sweep: StoredSweep) -> None:
+    content = {"title": sweep.title, "hopeless_plans": sweep.hopeless, "runs": [asdict(each) for each in sweep.entries]}
+    comparison = {"baseline": sweep.comparison.baseline, "targets": [str(each) for each in sweep.comparison.targets]}
+    write_json(out / SWEEP, content | (comparison if sweep.comparison.baseline else {}))
+
+
+def added_to(out: Path, sweep: StoredSweep) -> StoredSweep:
+    """The sweep with those runs too that the folder has from before; what has the same place is told anew."""
+    if not (out / SWEEP).exists():
+        return sweep
+    entries = {(each.run, each.study): each for each in (*read_sweep(out).entries, *sweep.entries)}
+    return replace(sweep, entries=tuple(entries.values()))
 
 
 def read_sweep(out: Path) -> StoredSweep:
     content = read_json(out / SWEEP, "a sweep's folder")
     try:
-        entries = tuple(Entry(**{key: str(each[key]) for key in asdict(_ANY)}) for each in content["runs"])
-        return StoredSweep(str(content["title"]), int(content["hopeless_plans"]), entries)
-    except (KeyError, TypeError, ValueError) as error:
+        entries = tuple(_entry(each) for each in content["runs"])
+        comparison = Comparison.of(str(content.get("baseline", "")), map(str, content.get("targets", ())))
+        return StoredSweep(str(content["title"]), int(content["hopeless_plans"]), entries, comparison)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"{out / SWEEP} must list a sweep's runs, got {error!r}") from None
 
 
-_ANY = Entry("", "", "", "")
+def _entry(told: Mapping[str, Any]) -> Entry:
+    asked = {key: str(told.get(key, "")) for key in ("plan", "rule")}
+    return Entry(*(str(told[key]) for key in ("run", "task", "study", "label")), **asked)

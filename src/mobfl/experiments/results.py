@@ -117,9 +117,9 @@ def _first_line(error: Exception) -> str:
     return str(error).strip().partition("\n")[0]
 
 
-def check_export(file: Path) -> None:
+def check_export(file: Path, option: str = "export") -> None:
     if file.suffix.lower() not in _EXPORTS:
-        raise InputError(f"export must end in one of {', '.join(_EXPORTS)}, got {str(file)!r}")
+        raise InputError(f"{option} must end in one of {', '.join(_EXPORTS)}, got {str(file)!r}")
 
 
 def export(table: pa.Table, file: Path) -> None:

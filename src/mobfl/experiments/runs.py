@@ -13,6 +13,7 @@ from typing import Any
 from mobfl import theory
 from mobfl.errors import InputError
 from mobfl.experiments.folder import RUNS, is_set_aside
+from mobfl.files.json import plain
 from mobfl.runs.folder import RUN, read_history, read_run, read_status, read_timing, seen
 from mobfl.runs.history import History
 from mobfl.scenario import Scenario
@@ -42,8 +43,9 @@ class Run:
 
     @property
     def identity(self) -> str:
-        """The same for runs that differ by their seeds only."""
-        text = json.dumps([self.description.get(key) for key in _IDENTITY], sort_keys=True)
+        """The same for runs that differ by their seeds only; a key that is newer than a run has its default there."""
+        told = {**self.description, "scenario": plain(self.scenario.to_dict())}
+        text = json.dumps([told.get(key) for key in _IDENTITY], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     @property
@@ -79,6 +81,8 @@ class Run:
             "rounds": len(history),
             "uploads": int(history.columns["uploads"].sum()),
             "rejected": int(history.columns["rejected"].sum()),
+            "bytes": history.total("bytes"),
+            "energy_j": history.total("energy_j"),
             "virtual_s": float(history.columns["end_s"][-1]) if len(history) else 0.0,
             "min_loss": history.min_loss(),
             "last_loss": history.final("loss"),

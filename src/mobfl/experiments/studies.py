@@ -12,6 +12,7 @@ from mobfl import theory
 from mobfl.errors import InputError
 from mobfl.experiments.analysis import Point, Regret, best_until, proxy_spearman, regret, spans_plane
 from mobfl.experiments.folder import RUNS, Entry, read_sweep
+from mobfl.experiments.replay import Advance, Replay
 from mobfl.experiments.runs import Run, read_sound
 from mobfl.learning.task import LOSS, Kpi
 from mobfl.rounds.estimates import BatchMeans, Estimate
@@ -29,6 +30,8 @@ class Labelled:
 
     label: str
     run: Run
+    plan: str = ""  # these two as they were asked for, where that is known
+    rule: str = ""
 
     @property
     def history(self) -> History:
@@ -37,6 +40,22 @@ class Labelled:
     @property
     def seed(self) -> int:
         return int(self.run.description["seed"])
+
+    @cached_property
+    def effective(self) -> Advance | str:
+        """How far its model moved, in effective local steps, or why that is not known."""
+        try:
+            return Replay.of(self.run, self.plan, self.rule).effective_steps()
+        except InputError as error:
+            return str(error)
+
+    @cached_property
+    def promised(self) -> float | None:
+        """g of rounds of one H and T, v of anytime rounds, on Poisson traffic; else None."""
+        plan, told = self.run.description["plan"], self.run.description
+        if plan["policy"] != "anytime" or told["trace"] is not None or plan.get("knows") not in theory.KNOWLEDGE:
+            return self.run.objective
+        return float(theory.anytime_objective(self.run.scenario, plan["round_s"], plan["knows"]))
 
     @property
     def setting(self) -> tuple[Any, ...]:
@@ -99,6 +118,14 @@ class Study:
         return groups
 
     @cached_property
+    def by_name(self) -> dict[str, dict[int, Labelled]]:
+        """The runs by name and seed, in the order of the sweep."""
+        found = dict[str, dict[int, Labelled]]()
+        for name, each in self._named:
+            found.setdefault(name, {})[each.seed] = each
+        return found
+
+    @cached_property
     def _named(self) -> list[tuple[str, Labelled]]:
         """The runs by their labels, and by their plans too where a label says too little."""
         kinds = dict[str, set[str]]()
@@ -151,7 +178,7 @@ def _study(out: Path, title: str, entries: Sequence[Entry]) -> Study:
         state = read_status(folder)
         if state.status == "done":
             try:
-                runs.append(Labelled(entry.label, read_sound(folder, entry.run)))
+                runs.append(Labelled(entry.label, read_sound(folder, entry.run), entry.plan, entry.rule))
             except InputError as error:
                 failures.append(f"{entry.label} ({entry.run}): {error}")
         elif state.status == "failed":

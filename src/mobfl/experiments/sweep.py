@@ -16,7 +16,16 @@ from typing import Any
 
 from mobfl import theory
 from mobfl.errors import InfeasibleError, InputError
-from mobfl.experiments.folder import RUNS, STOP, Entry, set_aside, set_aside_so_far, write_sweep
+from mobfl.experiments.folder import (
+    RUNS,
+    STOP,
+    Entry,
+    StoredSweep,
+    added_to,
+    set_aside,
+    set_aside_so_far,
+    write_sweep,
+)
 from mobfl.experiments.pool import ALL, Pool, watching
 from mobfl.experiments.sweep_file import Request, Sweep
 from mobfl.files.json import plain
@@ -30,6 +39,7 @@ from mobfl.runs.job import Job, check_job
 from mobfl.runs.recording import is_whole, take_up
 from mobfl.runs.training import CHECKPOINT_S, train
 from mobfl.scenario import Scenario
+from mobfl.servers.anytime import needs_tracks
 from mobfl.servers.names import plan_name
 from mobfl.tasks.catalogue import build_task
 
@@ -66,7 +76,7 @@ def name_runs(sweep: Sweep, progress: Callable[[int], None] = lambda _: None) ->
             job = _job(request)
             check_job(job)
             description = job.describe()
-            named.append(Planned(_name(description), request, _work(description["plan"], request.scenario)))
+            named.append(Planned(_name(description), request, _work(description["plan"], job.road)))
         except (InputError, InfeasibleError) as error:
             run = f"{request.task}, plan {request.plan}, seed {request.seed}"
             lines = error.lines if isinstance(error, InputError) else [f"no plan is possible: {error.reason}"]
@@ -116,12 +126,28 @@ def _task(name: str, options: str, data: Path | None, loss_scale: str) -> Task:
 def _crossings(request: Request) -> Crossings | None:
     if request.traffic is not None:
         return crossings_of(request.traffic, request.scenario, request.seed)
-    return _read(request.trace, request.section)
+    return _read(request.trace, request.section, request.longest_stay_s, needs_tracks(request.plan))
 
 
 @cache
-def _read(trace: Path | None, section: str | None) -> Crossings | None:
-    return None if trace is None else read_crossings(trace, parse_section(section) if section else None)
+def _read(
+    trace: Path | None, section: str | None, longest_stay_s: float | None, keep_tracks: bool = False
+) -> Crossings | None:
+    if trace is None:
+        return None
+    where = parse_section(section) if section else None
+    return read_crossings(trace, where, keep_tracks=keep_tracks, longest_stay_s=longest_stay_s)
+
+
+def stays_left_out(sweep: Sweep) -> list[str]:
+    """A sentence for every trace of which long stays are left out."""
+    cut = {(each.trace, each.section, each.longest_stay_s): None for each in sweep.requests if each.longest_stay_s}
+    told = list[str]()
+    for trace, section, longest_stay_s in cut:
+        whole, kept = (_read(trace, section, most_s) or () for most_s in (None, longest_stay_s))
+        out = f"{len(whole) - len(kept)} of {len(whole)} stays are longer than {longest_stay_s:g} s and left out"
+        told.append(f"{trace}: {out}")
+    return told
 
 
 def states(out: Path, runs: Sequence[Planned]) -> dict[str, State]:
@@ -143,6 +169,7 @@ def run_sweep(
     workers: int = 1,
     ray: str | None = None,
     checkpoint_s: float = CHECKPOINT_S,
+    add: bool = False,
     watch: Callable[[Mapping[str, State]], None] = lambda _: None,
     notice: Callable[[str], None] = lambda _: None,
 ) -> dict[str, State]:
@@ -155,6 +182,7 @@ def run_sweep(
         workers: Processes that train at once.
         ray: The address of a Ray cluster to train on; None trains here.
         checkpoint_s: Seconds of wall-clock time between a run's checkpoints.
+        add: Keep what the folder's report shows already, so that a sweep can be run piece by piece.
         watch: Is told twice a second how far each run is.
         notice: Is told a sentence for every run that was damaged, and was set aside and computed again.
     """
@@ -166,14 +194,19 @@ def run_sweep(
     run_folder.make(out / RUNS)
     with run_folder.locked(out):
         before = set_aside_so_far(out)
-        entries = [Entry(run.name, run.request.task, run.request.study, run.request.label) for run in runs]
-        write_sweep(out, sweep.title, sweep.hopeless, entries)
+        stored = StoredSweep(sweep.title, sweep.hopeless, tuple(map(_entry, runs)), sweep.comparison)
+        write_sweep(out, added_to(out, stored) if add else stored)
         with watching(lambda: watch(states(out, runs))):
             _run_all(out, runs, workers, ray, checkpoint_s)
         for name, reason in set_aside_so_far(out).items():
             if name not in before:
                 notice(f"{name} was set aside, and its run was computed again: {reason}")
         return states(out, runs)
+
+
+def _entry(run: Planned) -> Entry:
+    asked = run.request
+    return Entry(run.name, asked.task, asked.study, asked.label, asked.plan, asked.rule or "")
 
 
 def _run_all(out: Path, runs: Sequence[Planned], workers: int, ray: str | None, checkpoint_s: float) -> None:

@@ -1,20 +1,24 @@
 """Figures for print: legible in greyscale, units on every axis. Needs the extra `figures`."""
 
 from mobfl.figures.canvas import check_plot_file
+from mobfl.figures.contests import draw_faster, draw_foretelling
 from mobfl.figures.experiments import draw_fig2, draw_fig3, draw_proxy, draw_proxy_over_time
 from mobfl.figures.following import draw_following
 from mobfl.figures.forecasts import draw_forecasts
 from mobfl.figures.histories import draw_curves, draw_history, draw_times_to_target
 from mobfl.figures.plans import draw_plan
-from mobfl.figures.simulations import draw_simulation, draw_uploads
+from mobfl.figures.simulations import draw_anytime_simulation, draw_simulation, draw_uploads
 
 __all__ = [
     "check_plot_file",
+    "draw_anytime_simulation",
     "draw_curves",
+    "draw_faster",
     "draw_fig2",
     "draw_fig3",
     "draw_following",
     "draw_forecasts",
+    "draw_foretelling",
     "draw_history",
     "draw_plan",
     "draw_proxy",

@@ -62,10 +62,12 @@ def _draw_estimate(axes: "Axes", at_s: Array, estimates: Sequence[Estimate]) -> 
 
 def _draw_plan(axes: "Axes", at_s: Array, notes: "Sequence[Note]") -> None:
     hours = at_s / 3600
-    axes.step(hours, [note.local_steps for note in notes], where="post", color=BLUE, label="H (steps)")
+    h = [note.local_steps for note in notes if note.local_steps is not None]
+    if h:  # else as many as fit
+        axes.step(hours, h, where="post", color=BLUE, label="H (steps)")
     seconds = [note.round_s for note in notes]
     axes.step(hours, seconds, where="post", color=BROWN, linestyle="dashed", label="T (s)")
-    axes.set(ylabel="H, T (s)", ylim=(0, None))
+    axes.set(ylabel="H, T (s)" if h else "T (s)", ylim=(0, None))
     axes.legend(loc="upper center", ncols=2)
 
 

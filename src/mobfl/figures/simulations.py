@@ -13,6 +13,7 @@ from mobfl.rounds.estimates import Estimate
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from mobfl.rounds.anytime import AnytimeSimulation
     from mobfl.rounds.simulation import Simulation
 
 Array = NDArray[np.float64]
@@ -28,11 +29,31 @@ def draw_simulation(result: "Simulation", file: Path) -> None:
         axes = figure.subplots()
         counts = np.arange(len(result.histogram))
         axes.bar(counts, result.histogram / result.rounds, color="0.75", label=f"{result.rounds} rounds")
-        law = poisson.pmf(counts, result.expected_uploads)
-        axes.plot(counts, law, "o-", color="black", markersize=4, label=f"Poisson, mean {result.expected_uploads:.2f}")
+        mean = result.expected_uploads if result.poisson is None else result.poisson.uploads
+        axes.plot(
+            counts, poisson.pmf(counts, mean), "o-", color="black", markersize=4, label=f"Poisson, mean {mean:.2f}"
+        )
         axes.set(xlabel="uploads per round", ylabel="share of the rounds")
         axes.set_title(f"H = {result.local_steps}, T = {result.round_s:.2f} s")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.legend(loc="upper right")
+
+
+def draw_anytime_simulation(result: "AnytimeSimulation", file: Path) -> None:
+    """Draws the share of the rounds whose longest upload has at least n steps, with the promised one over it.
+
+    What lies under the curve is the mean of the longest.
+    """
+    with canvas(file, ONE_COLUMN_IN) as figure:
+        axes, (steps, share) = figure.subplots(), result.reached
+        from_none = np.insert(steps, 0, 0), np.insert(share, 0, share[:1].sum())
+        axes.fill_between(*from_none, step="pre", color="0.75", label=f"{result.rounds} rounds")
+        if result.expected_reached is not None:
+            axes.plot(steps, result.expected_reached, color="black", label="1 − exp(−Λ(n, T))")
+        axes.set(
+            xlabel="n (local steps)", ylabel="longest upload ≥ n (share of the rounds)", xlim=(0, None), ylim=(0, 1)
+        )
+        axes.set_title(f"anytime, knows={result.asked.knows}, T = {result.round_s:.2f} s")
         axes.legend(loc="upper right")
 
 

@@ -3,10 +3,7 @@
 The figures are in the page itself and, as PNG, PDF and SVG, in a folder beside it.
 """
 
-import base64
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from importlib import resources
 from pathlib import Path
@@ -17,57 +14,30 @@ import numpy as np
 from mobfl import figures
 from mobfl.errors import InputError, MissingExtraError
 from mobfl.experiments.analysis import spearman_over_time
+from mobfl.experiments.comparison import contests_of
 from mobfl.experiments.studies import Study, differing, sources, uploads_of
+from mobfl.experiments.targets import NO_COMPARISON, Comparison
 from mobfl.files.atomic import replaced
-from mobfl.learning.task import LOSS, Kpi
+from mobfl.learning.task import LOSS
 from mobfl.planning.planner import plan as best_plan
-from mobfl.rounds.estimates import Estimate
+from mobfl.reports.contests import foretelling_sections, heard_sections, show_contest
+from mobfl.reports.sections import Drawing, Section, interval, said
 from mobfl.rounds.simulation import simulate
 from mobfl.scenario import FIELDS, Scenario
 
 PAGE, FIGURES = "report.html", "figures"
-_FORMATS = (".pdf", ".svg", ".png")  # the last one is what the page shows
 _SIMULATED_ROUNDS = 20_000
 _TIMES = 25  # at which the correlation is looked at
 _MOST_CURVES = 8
 
-Part = dict[str, Any]
-
-
-@dataclass
-class _Section:
-    id: str
-    title: str
-    parts: list[Part] = field(default_factory=list)
-
-    def text(self, text: str, style: str = "") -> None:
-        self.parts.append({"kind": "text", "text": text, "style": style})
-
-    def heading(self, text: str) -> None:
-        self.parts.append({"kind": "heading", "text": text})
-
-    def table(self, label: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        self.parts.append({"kind": "table", "label": label, "header": header, "rows": rows})
-
-
-@dataclass(frozen=True)
-class _Drawing:
-    """Draws into the folder of figures, and shows the result in a section."""
-
-    folder: Path
-    progress: Callable[[str], None]
-
-    def show(self, section: _Section, name: str, caption: str, draw: Callable[[Path], None]) -> None:
-        self.progress(f"drawing {name}")
-        files = [self.folder / f"{name}{suffix}" for suffix in _FORMATS]
-        for file in files:
-            draw(file)
-        image = base64.b64encode(files[-1].read_bytes()).decode("ascii")
-        section.parts.append({"kind": "figure", "caption": caption, "image": f"data:image/png;base64,{image}"})
-
 
 def write_report(
-    studies: Sequence[Study], out: Path, title: str, command: str, progress: Callable[[str], None] = lambda _: None
+    studies: Sequence[Study],
+    out: Path,
+    title: str,
+    command: str,
+    progress: Callable[[str], None] = lambda _: None,
+    comparison: Comparison = NO_COMPARISON,
 ) -> Path:
     """Draws all figures and writes the page; of a sweep that is not finished, what there is."""
     if not studies:
@@ -77,10 +47,15 @@ def write_report(
     except ImportError:
         raise MissingExtraError("a report", "experiments") from None
     (out / FIGURES).mkdir(parents=True, exist_ok=True)
-    drawing = _Drawing(out / FIGURES, progress)
-    sections = [_plan(studies[0].scenario, drawing), _agreement(studies, drawing)]
-    sections += [_study(study, f"study-{number}", drawing) for number, study in enumerate(studies, start=1)]
-    sections += [*_proxy_over_time(studies, drawing), _settings(studies, command)]
+    drawing = Drawing(out / FIGURES, progress)
+    contests = contests_of(studies, comparison)
+    before = [_plan(studies[0].scenario, drawing), _agreement(studies, drawing)]
+    shown = [_study(study, f"study-{n}", drawing, comparison) for n, study in enumerate(studies, start=1)]
+    if contests:
+        sections = [*shown, *foretelling_sections(contests, drawing), *heard_sections(contests), *before]
+    else:
+        sections = [*before, *shown, *_proxy_over_time(studies, drawing)]
+    sections.append(_settings(studies, command))
     template = (resources.files("mobfl.reports") / "page.html.jinja").read_text(encoding="utf-8")
     waiting = sum(study.waiting for study in studies)
     subtitle = f"{sum(len(study.runs) for study in studies)} finished runs in {len(studies)} studies"
@@ -92,8 +67,8 @@ def write_report(
     return out / PAGE
 
 
-def _plan(scenario: Scenario, drawing: _Drawing) -> _Section:
-    section, plan = _Section("plan", "Plan"), best_plan(scenario)
+def _plan(scenario: Scenario, drawing: Drawing) -> Section:
+    section, plan = Section("plan", "Plan"), best_plan(scenario)
     if plan.reason is not None:
         section.text(f"No plan is possible on this road: {plan.reason}.", "note")
         return section
@@ -106,29 +81,29 @@ def _plan(scenario: Scenario, drawing: _Drawing) -> _Section:
     return section
 
 
-def _agreement(studies: Sequence[Study], drawing: _Drawing) -> _Section:
-    section, scenario = _Section("agreement", "Simulation and theory"), studies[0].scenario
+def _agreement(studies: Sequence[Study], drawing: Drawing) -> Section:
+    section, scenario = Section("agreement", "Simulation and theory"), studies[0].scenario
     plan = best_plan(scenario)
     if plan.reason is None:
         h, t, _ = plan.numbers
         drawing.progress(f"simulating {_SIMULATED_ROUNDS} rounds")
         seen = simulate(scenario, h, t, _SIMULATED_ROUNDS)
         section.text(
-            f"{seen.rounds} simulated rounds of the plan: {_interval(seen.mean_uploads)} uploads per round where"
-            f" Theorem 1 says {seen.expected_uploads:.4f}; {_interval(seen.empty_prob)} of the rounds empty where"
+            f"{seen.rounds} simulated rounds of the plan: {interval(seen.mean_uploads)} uploads per round where"
+            f" Theorem 1 says {seen.expected_uploads:.4f}; {interval(seen.empty_prob)} of the rounds empty where"
             f" it says {seen.expected_empty_prob:.4f} (95 % intervals)."
         )
     rows = uploads_of([each for study in studies for each in study.runs])
     if rows:
         caption = "Uploads per round in the runs below, with 95 % intervals, against Theorem 1."
         drawing.show(section, "uploads", caption, partial(figures.draw_uploads, [row[1:] for row in rows]))
-        table = [(name, f"{expected:.4f}", _interval(measured)) for name, expected, measured in rows]
+        table = [(name, f"{expected:.4f}", interval(measured)) for name, expected, measured in rows]
         section.table("uploads per round", ("plan", "Theorem 1", "measured (95 %)"), table)
     return section
 
 
-def _study(study: Study, name: str, drawing: _Drawing) -> _Section:
-    section = _Section(name, study.title[:1].upper() + study.title[1:])
+def _study(study: Study, name: str, drawing: Drawing, comparison: Comparison) -> Section:
+    section = Section(name, _capitalised(study.title))
     training = study.scenario.training
     section.text(
         f"Task {study.task}, T_A = {training.duration_s:g} s of virtual time, loss scale “{training.loss_scale}”,"
@@ -138,16 +113,31 @@ def _study(study: Study, name: str, drawing: _Drawing) -> _Section:
         section.text(f"The runs differ in {', '.join(different)}: the first one's are above and in the settings.")
     for failure in study.failures:
         section.text(f"Failed: {failure}", "note")
-    if study.is_grid:
+    contests = contests_of([study], comparison)
+    if comparison.baseline and not contests:
+        section.text(
+            f"Nothing is compared: “{comparison.baseline}” has no finished run here, or its runs differ in more than"
+            " their seeds.",
+            "note",
+        )
+    if contests:
+        show_contest(section, contests[0], name, drawing)
+    elif study.is_grid:
         _grid(section, study, name, drawing)
-    _curves(section, study, name, drawing)
-    if not study.is_grid:
+        _curves(section, study, name, drawing)
+    else:
+        _curves(section, study, name, drawing)
         _times(section, study, name, drawing)
     _runs(section, study)
     return section
 
 
-def _grid(section: _Section, study: Study, name: str, drawing: _Drawing) -> None:
+def _capitalised(title: str) -> str:
+    """A λ is no Λ."""
+    return (title[:1].upper() if title[:1].isascii() else title[:1]) + title[1:]
+
+
+def _grid(section: Section, study: Study, name: str, drawing: Drawing) -> None:
     points, scenario, kpi = study.points, study.scenario, study.kpi.name
     section.heading("Is g a good proxy?")
     draw = partial(figures.draw_fig2, points, scenario)
@@ -157,13 +147,13 @@ def _grid(section: _Section, study: Study, name: str, drawing: _Drawing) -> None
         "−L_min(T_A) with its fitted surface and the runs, beside g (the paper's Fig. 2).",
         draw,
     )
-    caption = f"{_said(study.kpi)} over T for several H, g(H, ·) behind (the paper's Fig. 3)."
+    caption = f"{said(study.kpi)} over T for several H, g(H, ·) behind (the paper's Fig. 3)."
     draw = partial(figures.draw_fig3, points, scenario, kpi)
     drawing.show(section, f"{name}-fig3", caption, draw)
     draw = partial(figures.draw_proxy, points, kpi)
     drawing.show(section, f"{name}-proxy", "What every plan reached against its g.", draw)
     history = points[0].history
-    rows = [(_said(history.kpi(column)), _interval(value, 2)) for column, value in study.correlations().items()]
+    rows = [(said(history.kpi(column)), interval(value, 2)) for column, value in study.correlations().items()]
     section.table("correlation", ("reached, more is better", "Spearman's ρ with g (95 % bootstrap over plans)"), rows)
     section.heading("Regret of MOB-FL's plan")
     lost = list[tuple[str, ...]]()
@@ -176,15 +166,15 @@ def _grid(section: _Section, study: Study, name: str, drawing: _Drawing) -> None
             f"{found.best.mean:.5g}",
             f"{found.difference:.3g} ({found.relative:.1%})",
         )
-        lost.append((_said(history.kpi(column)), chosen, *values, f"{found.rank} of {found.plans}", beyond))
+        lost.append((said(history.kpi(column)), chosen, *values, f"{found.rank} of {found.plans}", beyond))
     header = ("", "greatest g", "reached", "best plan", "reached", "regret", "rank", "more than seeds differ")
     section.table("regret", header, lost)
 
 
-def _curves(section: _Section, study: Study, name: str, drawing: _Drawing) -> None:
+def _curves(section: Section, study: Study, name: str, drawing: Drawing) -> None:
     groups = study.groups if len(study.groups) <= _MOST_CURVES else _telling_groups(study)
     for kpi in study.columns:
-        caption = "The least validation loss so far" if kpi == LOSS else f"The best {_said(kpi)} so far"
+        caption = "The least validation loss so far" if kpi == LOSS else f"The best {said(kpi)} so far"
         draw = partial(figures.draw_curves, groups, kpi.name)
         drawing.show(section, f"{name}-{kpi.name}", f"{caption} over virtual time; mean over seeds.", draw)
 
@@ -197,7 +187,7 @@ def _telling_groups(study: Study) -> dict[str, Any]:
     return {labels[i]: study.groups[labels[i]] for i in chosen}
 
 
-def _times(section: _Section, study: Study, name: str, drawing: _Drawing) -> None:
+def _times(section: Section, study: Study, name: str, drawing: Drawing) -> None:
     target = study.target()
     times = study.times_to(target)
     label = f"loss {target:.4g}"
@@ -208,7 +198,7 @@ def _times(section: _Section, study: Study, name: str, drawing: _Drawing) -> Non
     drawing.show(section, f"{name}-times", caption, draw)
 
 
-def _runs(section: _Section, study: Study) -> None:
+def _runs(section: Section, study: Study) -> None:
     section.heading("Runs")
     rows = list[tuple[str, ...]]()
     for each in study.runs:
@@ -219,16 +209,16 @@ def _runs(section: _Section, study: Study) -> None:
         reached += [f"{value(kpi.name):.4f}" for kpi in study.columns[1:] for value in (history.best, history.final)]
         where = (f"{description['seed']}", "–" if g is None else f"{g:.4f}", f"{len(history)}", f"{uploads}")
         rows.append((each.label, *where, *reached, description["data"].get("data") or "not told", each.run.name))
-    scores = [f"{which} {_said(kpi)}" for kpi in study.columns[1:] for which in ("best", "last")]
+    scores = [f"{which} {said(kpi)}" for kpi in study.columns[1:] for which in ("best", "last")]
     header = ("", "seed", "g", "rounds", "uploads", "L_min", *scores, "data", "folder")
     section.table("runs", header, rows)
 
 
-def _proxy_over_time(studies: Sequence[Study], drawing: _Drawing) -> list[_Section]:
+def _proxy_over_time(studies: Sequence[Study], drawing: Drawing) -> list[Section]:
     grids = [study for study in studies if study.is_grid]
     if not grids:
         return []
-    section, series = _Section("over-time", "Where g holds and where it misleads"), {}
+    section, series = Section("over-time", "Where g holds and where it misleads"), {}
     for study in grids:
         times = np.linspace(0, study.scenario.training.duration_s, _TIMES + 1)[1:]
         series[study.title] = (times, spearman_over_time(times, study.points))
@@ -241,8 +231,8 @@ def _proxy_over_time(studies: Sequence[Study], drawing: _Drawing) -> list[_Secti
     return [section]
 
 
-def _settings(studies: Sequence[Study], command: str) -> _Section:
-    section, first = _Section("settings", "Settings, data and versions"), studies[0].runs[0].run.description
+def _settings(studies: Sequence[Study], command: str) -> Section:
+    section, first = Section("settings", "Settings, data and versions"), studies[0].runs[0].run.description
     section.text(f"Made by: {command}")
     rows = [(key, *(_brief(study.scenario.value(key)) for study in studies)) for key in FIELDS]
     if any(study.scenario.fleet for study in studies):
@@ -256,10 +246,6 @@ def _settings(studies: Sequence[Study], command: str) -> _Section:
     return section
 
 
-def _said(kpi: Kpi) -> str:
-    return kpi.label or kpi.name
-
-
 def _brief(value: object) -> str:
     """Measured samples are too many to be listed."""
     return f"{len(value)} values" if isinstance(value, tuple) and len(value) > 2 else str(value)
@@ -271,9 +257,3 @@ def _fleet_in_words(scenario: Scenario) -> str:
         f"{each.name}: {each.share:g}, {step.law}, {step.min_step_s:g} + {step.extra_step_s:g} s"
         for each, step in steps
     )
-
-
-def _interval(estimate: Estimate, digits: int = 4) -> str:
-    if math.isnan(estimate.value):
-        return "not defined"
-    return f"{estimate.value:.{digits}f} [{estimate.low:.{digits}f}, {estimate.high:.{digits}f}]"
