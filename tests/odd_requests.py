@@ -58,7 +58,7 @@ _PATHS = (
 _METHODS = (
     "HEAD", "OPTIONS", "PUT", "PATCH", "TRACE", "CONNECT", "PROPFIND", "get", "A" * 300, "DELETE", "POST", "GET",
 )  # fmt: skip
-_ROUTES = ("/", "/main.js", "/api/start", "/api/plan", "/api/road", "/api/trace", "/api/curve")
+_ROUTES = ("/", "/main.js", "/api/start", "/api/plan", "/api/anytime", "/api/road", "/api/trace", "/api/curve")
 _HEADERS = (
     "Range: bytes=0-10", "Range: bytes=-1", "Range: bytes=99999999999999999999-", "Range: bytes=0-0,1-1,2-2",
     "Range: x", "If-None-Match: *", 'If-None-Match: "x"', "If-Match: *", 'If-Match: "x"', "If-Range: x",

@@ -31,7 +31,9 @@ from mobfl.app.security import refusal
 from mobfl.cli import cli
 from mobfl.mobility.poisson import poisson_crossings
 from mobfl.mobility.recorded import write_crossings
-from mobfl.rounds.rules import FixedPlan, simulate_rounds
+from mobfl.planning.anytime import plan_anytime
+from mobfl.rounds.orders import FixedPlan
+from mobfl.rounds.rules import simulate_rounds
 from mobfl.scenario import FIELDS, packaged_scenarios
 from mobfl.scenario.symbols import SYMBOLS
 from mobfl.theory import Delays
@@ -63,7 +65,9 @@ def errors(answer: tuple[int, Any]) -> tuple[int, list[str]]:
 
 
 def test_every_value_has_words_and_a_slider_that_reaches_all_packaged_scenarios() -> None:
-    assert [field["key"] for field in fields()] == [key for key in FIELDS if key != "compute.step_samples"]
+    not_typed = {"compute.step_samples", "link.download_bytes", "link.upload_bytes"}
+    typed = [key for key in FIELDS if key not in not_typed and not key.startswith("energy.")]
+    assert [field["key"] for field in fields()] == typed
     assert set(SYMBOLS) == set(FIELDS)
     for name in packaged_scenarios():
         for key, slider in SLIDERS.items():
@@ -95,6 +99,23 @@ def test_a_plan_is_the_one_of_mobfl_plan(page: PageServer, name: str) -> None:
     assert told["contributing_visit_prob"] == theory.contributing_visit_prob(scenario, h, t)
 
 
+@pytest.mark.parametrize("knows", theory.KNOWLEDGE)
+def test_anytime_rounds_are_planned_as_mobfl_plan_for_anytime_does(page: PageServer, knows: theory.Knows) -> None:
+    scenario = load_scenario("mixed-fleet")
+    assert page.post(f"/api/anytime?knows={knows}", scenario.to_dict()) == (
+        200, {"plan": plan_anytime(scenario, knows).to_dict()},
+    )  # fmt: skip
+
+
+def test_wrong_anytime_rounds_are_told_in_our_sentences(page: PageServer) -> None:
+    status, lines = errors(page.post("/api/anytime?knows=everything", {}))
+    assert (status, lines) == (400, ["knows must be one of nothing, mean, predicted, leaving, got 'everything'"])
+    status, lines = errors(page.post("/api/anytime", {"training": {"noise_uploads": 2}}))
+    assert (status, lines) == (400, ["training.noise_uploads must be 0 for anytime rounds, got 2.0"])
+    status, told = page.post("/api/anytime", {"road": {"length_m": 40}})
+    assert (status, told["plan"]["status"], told["plan"]["round_s"]) == (200, "infeasible", None)
+
+
 def test_an_infeasible_road_says_why(page: PageServer) -> None:
     status, told = page.post("/api/plan", {"road": {"length_m": 40}})
     assert (status, told["plan"]["status"], told["contributing_visit_prob"]) == (200, "infeasible", None)
@@ -115,7 +136,7 @@ def test_an_infeasible_road_says_why(page: PageServer) -> None:
     ],
 )
 def test_wrong_scenarios_are_told_in_our_sentences(page: PageServer, tables: Any, sentence: str) -> None:
-    for path, content in (("/api/plan", tables), ("/api/road", {"tables": tables})):
+    for path, content in (("/api/plan", tables), ("/api/anytime", tables), ("/api/road", {"tables": tables})):
         status, lines = errors(page.post(path, content))
         assert status == 400
         assert sentence in lines[0]
@@ -232,12 +253,17 @@ def test_a_trace_is_compared_with_poisson_traffic(page: PageServer, platoons: by
     assert (came["crossings"], came["dwell_s"]) == (800, pytest.approx(20.0))
     own, theorem = came["simulations"]
     assert (own["title"], theorem["title"]) == ("the trace's own plan", "Theorem 1's plan")
-    assert theorem["empty_prob"] > theorem["expected_empty_prob"] + 0.1  # platoons leave more rounds empty
+    assert theorem["empty_prob"] > theorem["poisson_empty_prob"] + 0.1  # platoons leave more rounds empty
+    assert own["expected_empty_prob"] == pytest.approx(1 - came["plan"]["valid_round_prob"])
+    assert "not Poisson" in theorem["warning"]
     assert came["plan"]["objective"] > came["plan"]["poisson_plan"]["real_objective"]
+    assert came["anytime"]["knows"] == "nothing"
+    assert came["anytime"]["objective"] > came["plan"]["objective"]
+    assert came["anytime"]["averaged_objective"] < came["anytime"]["objective"]
     for each in (own, theorem):
         assert sum(each["histogram"]) == pytest.approx(1.0)
         assert each["histogram"][0] == pytest.approx(each["empty_prob"])
-        assert each["poisson"][0] == pytest.approx(each["expected_empty_prob"])
+        assert each["poisson"][0] == pytest.approx(each["poisson_empty_prob"])
     assert upload(page, "platoons.csv.gz", gzip.compress(platoons)) == (status, came)
 
 

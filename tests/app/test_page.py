@@ -16,6 +16,8 @@ from browser import chromium, until
 from fake_task import CountingTask
 from mobfl import Crossings, Job, Scenario, load_scenario, plan, theory, train
 from mobfl.mobility.recorded import write_crossings
+from mobfl.planning.anytime import plan_anytime
+from mobfl.planning.plans import AnytimePlan
 from page_server import PageServer, page_server
 
 SMALL = {"training": {"samples_per_vehicle": 32, "batch_size": 8, "duration_s": 60.0}}
@@ -79,6 +81,11 @@ def settled(page: Any) -> None:
     page.wait_for_selector("#results[data-settled=true]")
 
 
+def anytime_settled(page: Any) -> None:
+    """Until what the server says of both plans is there."""
+    page.wait_for_selector("#results[data-settled=true][data-anytime=true]")
+
+
 def wait_for_text(page: Any, selector: str, text: str) -> None:
     page.locator(selector, has_text=text).first.wait_for()
 
@@ -101,6 +108,20 @@ def as_shown(best: mobfl.Plan) -> tuple[str, ...]:
     assert best.expected_uploads is not None
     numbers = (f"{t:.4g} s", f"{g:.4g} /s", f"{best.expected_uploads:.4g}")
     return (str(h), *numbers, f"{100 * best.valid_round_prob:.1f} %")  # type: ignore[operator]
+
+
+def shown_anytime_plan(page: Any) -> tuple[str, ...]:
+    names = ("steps", "t", "v", "average", "uploads", "valid")
+    return tuple(page.inner_text(f"#anytime-{name}") for name in names)
+
+
+def as_shown_anytime(best: AnytimePlan) -> tuple[str, ...]:
+    t, v, average, uploads, valid, steps = (
+        best.round_s, best.objective, best.averaged_objective, best.expected_uploads, best.valid_round_prob,
+        best.local_steps,
+    )  # fmt: skip
+    assert None not in (t, v, average, uploads, valid, steps)
+    return (f"{steps:.3g}", f"{t:.4g} s", f"{v:.4g} /s", f"{average:.4g} /s", f"{uploads:.4g}", f"{100 * valid:.1f} %")  # type: ignore[operator]
 
 
 # ---- numbers ----------------------------------------------------------------------------------------
@@ -208,6 +229,73 @@ def test_the_browser_computes_what_mobfl_computes_to_1e_9(visit: Open) -> None:
         np.testing.assert_allclose(came["best"][3:], [uploads, valid], rtol=1e-9)
 
 
+ANYTIME = ("round_s", "local_steps", "objective", "averaged_objective", "uploads", "valid")
+ANYTIME_IN_THE_BROWSER = """async ([roads, names]) => {
+  const { conditions } = await import("/theory.js");
+  const { KNOWLEDGE, anytimePromise, longestStepsAndSlope } = await import("/anytime.js");
+  const { bestAnytime, isExact, plansAnytime } = await import("/anytime_optimum.js");
+  const numbers = (promise) => promise && names.map((name) => promise[name]);
+  return roads.map(({ tables, rounds }) => {
+    const road = conditions(tables);
+    return KNOWLEDGE.map((knows) => ({
+      knows,
+      found: rounds.map((t) => [
+        ...numbers(anytimePromise(road, t, knows)), longestStepsAndSlope(road, t, knows).slope,
+      ]),
+      best: plansAnytime(road) ? numbers(bestAnytime(road, knows)) : undefined,
+      exact: isExact(road),
+    }));
+  });
+}"""
+
+
+def anytime_in_the_browser(visit: Open, roads: list[Scenario], shares: tuple[float, ...]) -> Iterator[Any]:
+    """Of every road and everything that vehicles may know, what the browser finds."""
+    given = [
+        {"tables": json.loads(json.dumps(road.to_dict())), "rounds": [share * road.dwell_s for share in shares]}
+        for road in roads
+    ]
+    for road, asked, came in zip(roads, given, visit().evaluate(ANYTIME_IN_THE_BROWSER, [given, ANYTIME]), strict=True):
+        for each in came:
+            promised = [anytime_numbers(road, t, each["knows"]) for t in asked["rounds"]]
+            np.testing.assert_allclose(each["found"], promised, rtol=1e-9, atol=1e-300)
+            yield road, each
+
+
+def anytime_numbers(road: Scenario, t: float, knows: theory.Knows) -> list[float]:
+    at = AnytimePlan.at(road, t, knows)
+    told = (at.round_s, at.local_steps, at.objective, at.averaged_objective, at.expected_uploads, at.valid_round_prob)
+    return [*told, float(theory.longest_steps_slope(road, t, knows))]  # type: ignore[list-item]
+
+
+def without_noise(roads: list[Scenario]) -> list[Scenario]:
+    return [road.with_values({"training.noise_uploads": 0}) for road in roads]
+
+
+def test_the_browser_plans_anytime_rounds_as_mobfl_does_to_1e_9(visit: Open) -> None:
+    many = [*edges(), *roads_at_random(40), *fleets_at_random(roads_at_random(30))]
+    roads = [road for road in without_noise(many) if road.traffic.speed_sd_mps <= 1e-9 * road.traffic.speed_mps]
+    planned = 0
+    for road, came in anytime_in_the_browser(visit, roads, (0.3, 1.0, 2.5)):
+        best, expected = came["best"], plan_anytime(road, came["knows"])
+        if expected.reason is not None:
+            assert best is None
+            continue
+        assert best[2] == pytest.approx(expected.objective, rel=1e-9 if came["exact"] else 1e-3)
+        np.testing.assert_allclose(best, anytime_numbers(road, best[0], came["knows"])[:-1], rtol=1e-9)
+        planned += came["exact"]
+    assert planned > 100
+
+
+def test_where_speeds_spread_the_browsers_anytime_rounds_are_nearly_the_best(visit: Open) -> None:
+    """What they promise is exact; the server says the best T once a slider rests."""
+    urban, highway = load_scenario("urban"), load_scenario("highway")
+    for road, came in anytime_in_the_browser(visit, [urban, highway], (0.2, 0.9)):
+        around = came["best"][0] * np.geomspace(0.5, 2.0, 41)
+        assert came["best"][2] >= 0.999 * theory.anytime_objective(road, around, came["knows"]).max()
+        np.testing.assert_allclose(came["best"], anytime_numbers(road, came["best"][0], came["knows"])[:-1], rtol=1e-9)
+
+
 # ---- plan -------------------------------------------------------------------------------------------
 
 
@@ -217,9 +305,10 @@ def slider(page: Any, key: str) -> Any:
 
 def test_a_slider_that_is_dragged_shows_the_plan_of_its_value(visit: Open) -> None:
     page = visit()
-    settled(page)
+    anytime_settled(page)
     assert shown_plan(page) == as_shown(plan(load_scenario("paper")))
-    page.route("**/api/plan", lambda _: None)  # the server is asked in vain
+    assert shown_anytime_plan(page) == as_shown_anytime(plan_anytime(load_scenario("paper")))
+    page.route("**/api/*", lambda _: None)  # the server is asked in vain
     box = slider(page, "traffic.speed_mps").bounding_box()
     page.mouse.move(box["x"] + 0.4 * box["width"], box["y"] + box["height"] / 2)
     page.mouse.down()
@@ -229,8 +318,10 @@ def test_a_slider_that_is_dragged_shows_the_plan_of_its_value(visit: Open) -> No
     two_frames(page)
     speed = float(page.input_value('[id="field-traffic.speed_mps"]'))
     assert 5 < speed < 15
-    assert shown_plan(page) == as_shown(plan(load_scenario("paper").with_values({"traffic.speed_mps": speed})))
-    page.unroute("**/api/plan")
+    slower = load_scenario("paper").with_values({"traffic.speed_mps": speed})
+    assert shown_plan(page) == as_shown(plan(slower))
+    assert shown_anytime_plan(page) == as_shown_anytime(plan_anytime(slower))
+    page.unroute("**/api/*")
     slider(page, "traffic.speed_mps").press("ArrowRight")
     settled(page)
     speed = float(page.input_value('[id="field-traffic.speed_mps"]'))
@@ -244,6 +335,35 @@ def test_every_preset_shows_its_plan(visit: Open) -> None:
         page.select_option("#preset", name)
         settled(page)
         assert shown_plan(page) == as_shown(plan(load_scenario(name)))
+        assert "–" not in shown_anytime_plan(page)
+    anytime_settled(page)
+    assert shown_anytime_plan(page) == as_shown_anytime(plan_anytime(load_scenario("mixed-fleet")))
+
+
+def test_what_vehicles_know_is_chosen_and_kept_in_the_address(visit: Open) -> None:
+    page = visit()
+    page.select_option("#knows", "leaving")
+    anytime_settled(page)
+    best, fixed = plan_anytime(load_scenario("paper"), "leaving"), plan(load_scenario("paper"))
+    assert shown_anytime_plan(page) == as_shown_anytime(best)
+    assert page.inner_text("#best-average") == page.inner_text("#best-g")
+    assert best.objective is not None
+    assert f"Anytime rounds take {best.objective / fixed.numbers[2]:.3g} times" in page.inner_text("#beside")
+    until(page, "location.hash.includes('knows=leaving')")
+    again = visit("#" + page.url.partition("#")[2])
+    anytime_settled(again)
+    assert again.input_value("#knows") == "leaving"
+    assert shown_anytime_plan(again) == as_shown_anytime(best)
+    odd = visit("#plan?knows=everything")
+    assert odd.input_value("#knows") == "nothing"
+
+
+def test_where_averaging_counts_the_page_says_that_anytime_rounds_are_not_planned(visit: Open) -> None:
+    page = visit("#plan?training.noise_uploads=2")
+    wait_for_text(page, "#plan-says", "training.noise_uploads must be 0 for anytime rounds, got 2")
+    settled(page)
+    assert shown_plan(page)[0] != "–"
+    assert shown_anytime_plan(page) == ("–",) * 6
 
 
 def test_classes_can_be_typed_added_and_removed(visit: Open) -> None:
@@ -274,7 +394,10 @@ def test_a_law_that_only_the_server_knows(visit: Open) -> None:
     page = visit()
     page.select_option('[id="field-compute.law"]', "lognormal")
     settled(page)
-    assert shown_plan(page) == as_shown(plan(load_scenario("paper").with_values({"compute.law": "lognormal"})))
+    anytime_settled(page)
+    lognormal = load_scenario("paper").with_values({"compute.law": "lognormal"})
+    assert shown_plan(page) == as_shown(plan(lognormal))
+    assert shown_anytime_plan(page) == as_shown_anytime(plan_anytime(lognormal))
     wait_for_text(page, "#plan-says", "Steps of this law are planned by the server")
     assert page.locator("#pictures").is_hidden()
     page.select_option('[id="field-compute.law"]', "measured")
@@ -287,6 +410,8 @@ def test_roads_that_cannot_be_planned_say_why(visit: Open) -> None:
     wait_for_text(page, "#plan-says", "lengthen the section beyond 44 m")
     settled(page)
     assert shown_plan(page) == ("–",) * 5
+    assert shown_anytime_plan(page) == ("–",) * 6
+    assert page.inner_text("#plan-says").count("lengthen the section") == 1  # both plans say the same
     for text, sentence in (("-5", "road.length_m must be > 0, got -5"), ("", "road.length_m must be a number")):
         page.fill('[id="field-road.length_m"]', text)
         wait_for_text(page, "#plan-says", sentence)
@@ -413,7 +538,7 @@ def test_a_road_without_a_plan_or_with_too_many_vehicles_says_so(visit: Open) ->
 
 
 def test_traces_good_and_broken(visit: Open, tmp_path: Path) -> None:
-    page = visit("#road")
+    page = visit("#road?knows=leaving")
     enter = np.concatenate([80.0 * k + np.arange(8.0) for k in range(60)])
     names = np.array([f"{MARKUP}{i}" for i in range(len(enter))])
     good, broken = tmp_path / "good.csv", tmp_path / f"{MARKUP}.csv"
@@ -423,7 +548,11 @@ def test_traces_good_and_broken(visit: Open, tmp_path: Path) -> None:
     page.click("#trace-go")
     page.wait_for_selector("#trace-result table")
     assert "480 crossings" in page.inner_text("#trace-says")
-    assert page.locator("#trace-result tbody tr").count() == 2
+    assert page.locator("#trace-result tbody tr").count() == 3
+    assert " to " in page.inner_text("#trace-result tbody tr:first-child")  # the promise's interval
+    best = plan_anytime(load_scenario("paper"), "leaving", Crossings(names, enter, enter + 20.0))
+    wait_for_text(page, "#trace-result tbody tr:nth-child(3)", "anytime rounds, leaving known")
+    wait_for_text(page, "#trace-result tbody tr:nth-child(3)", f"{best.objective:.4g} /s")
     assert page.locator("#trace-result canvas").count() == 2
     page.set_input_files("#trace-file", broken)
     page.click("#trace-go")
@@ -580,5 +709,5 @@ def test_the_page_is_small(browser: Any, server: PageServer) -> None:
     page.wait_for_selector("#results[data-settled=true]")
     page.wait_for_timeout(300)
     page.close()
-    assert len(sizes) < 15
+    assert len(sizes) < 19
     assert sum(sizes.values()) < 1_000_000

@@ -26,6 +26,7 @@ PRIVATE = [
     ("GET", "/api/live"),
     ("GET", "/api/curve?run=private&column=loss"),
     ("POST", "/api/plan"),
+    ("POST", "/api/anytime"),
     ("POST", "/api/road"),
     ("POST", "/api/trace?name=a.csv"),
     ("DELETE", "/api/trace?job=a"),

@@ -43,7 +43,9 @@ SLIDERS = {
 
 
 # What nobody types into a page: it comes with a scenario.
-_NOT_TYPED = {"compute.step_samples"}
+_NOT_TYPED = {
+    "compute.step_samples", "link.download_bytes", "link.upload_bytes", "energy.transmit_w", "energy.compute_w",
+}  # fmt: skip
 _BOUNDS = ("gt", "ge", "lt", "le")
 
 

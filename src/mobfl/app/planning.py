@@ -1,10 +1,11 @@
 """A plan as the page shows it once a slider rests: in `mobfl plan`'s numbers and words, with the scenario as TOML."""
 
-from typing import Any
+from typing import Any, cast
 
 from mobfl import theory
 from mobfl.errors import InputError
 from mobfl.files.json import plain
+from mobfl.planning.anytime import plan_anytime
 from mobfl.planning.planner import plan
 from mobfl.scenario import Scenario, load_scenario, packaged_scenarios
 
@@ -28,6 +29,11 @@ def planned(tables: Any) -> Any:
     best = plan(scenario)
     visits = None if best.reason else theory.contributing_visit_prob(scenario, *best.numbers[:2])
     return plain({"plan": best.to_dict(), "contributing_visit_prob": visits, "toml": scenario.to_toml()})
+
+
+def planned_anytime(tables: Any, knows: str) -> Any:
+    """The best T of anytime rounds for vehicles that know this of their leaving."""
+    return plain({"plan": plan_anytime(scenario_from(tables), cast(theory.Knows, knows)).to_dict()})
 
 
 def scenario_from(tables: Any) -> Scenario:

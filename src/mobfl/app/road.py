@@ -10,7 +10,9 @@ from mobfl.errors import InputError
 from mobfl.files.json import plain
 from mobfl.mobility.crossings import COLUMNS, Crossings
 from mobfl.mobility.poisson import poisson_crossings
-from mobfl.rounds.rules import Order, Rounds, VehicleRows, simulate_rounds
+from mobfl.rounds.orders import Order
+from mobfl.rounds.rows import Rounds, VehicleRows
+from mobfl.rounds.rules import simulate_rounds
 from mobfl.rounds.simulation import simulate
 from mobfl.scenario import Scenario
 from mobfl.theory import Conditions, Delays

@@ -3,6 +3,7 @@
 GET  /            the page and its parts
 GET  /api/start   the fields, the packaged scenarios, what there is
 POST /api/plan    a scenario's plan, and its TOML
+POST /api/anytime the plan of its anytime rounds
 POST /api/road    rounds of a simulation
 POST /api/trace   an uploaded trace, compared with Poisson traffic; DELETE with its job calls it off
 GET  /api/curve   a run's loss or KPI over virtual time
@@ -56,6 +57,7 @@ def build(
     routes = [
         Route("/api/start", answers.start),
         Route("/api/plan", answers.plan, methods=["POST"]),
+        Route("/api/anytime", answers.anytime, methods=["POST"]),
         Route("/api/road", answers.road, methods=["POST"]),
         Route("/api/trace", answers.trace, methods=["POST"]),
         Route("/api/trace", answers.cancel_trace, methods=["DELETE"]),
@@ -114,6 +116,14 @@ class _Answers:
         asked = await read_table(request)
         return _told(await while_awaited(request, self._plans.run(planning.planned, asked)))
 
+    async def anytime(self, request: Request) -> Response:
+        with self._plans.place():
+            return await self._jobs.run(self._planned_anytime(request))
+
+    async def _planned_anytime(self, request: Request) -> Response:
+        asked, knows = await read_table(request), _knows(request)
+        return _told(await while_awaited(request, self._plans.run(planning.planned_anytime, asked, knows)))
+
     async def road(self, request: Request) -> Response:
         with self._roads.place():
             return await self._jobs.run(self._rounds(request))
@@ -138,7 +148,7 @@ class _Answers:
         scenario = planning.scenario_from(table_from(asked.get("tables", "{}")))
         content = await read_body(request, traces.MOST_BYTES)
         name, section = asked.get("name", ""), asked.get("section", "")
-        work = self._traces.run(traces.compared, content, name, section, scenario)
+        work = self._traces.run(traces.compared, content, name, section, scenario, _knows(request))
         return _told(await while_awaited(request, work))
 
     async def cancel_trace(self, request: Request) -> Response:
@@ -169,6 +179,11 @@ class _Answers:
         if self._runs is None:
             raise HTTPException(404, "there is no folder of runs: start with mobfl app --runs FOLDER")
         return self._runs
+
+
+def _knows(request: Request) -> str:
+    """What vehicles know of their leaving in anytime rounds."""
+    return request.query_params.get("knows", "nothing")
 
 
 def _files() -> list[tuple[str, bytes, str]]:

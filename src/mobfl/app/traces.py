@@ -3,7 +3,7 @@
 import tempfile
 import zlib
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -12,18 +12,20 @@ from mobfl.files.json import plain
 from mobfl.mobility.crossings import Crossings
 from mobfl.mobility.recorded import read_crossings
 from mobfl.mobility.sections import parse_section
+from mobfl.planning.anytime import plan_anytime
 from mobfl.planning.planner import plan
 from mobfl.planning.plans import TracePlan
-from mobfl.rounds.simulation import simulate
+from mobfl.rounds.simulation import Promise, simulate
 from mobfl.scenario import Scenario
+from mobfl.theory import Knows
 
 MOST_BYTES = 32 << 20  # as it is sent, and as it is once unpacked
 _KINDS = (".csv", ".txt", ".xml")
 _MOST_ROUNDS = 1_000_000
 
 
-def compared(content: bytes, name: str, section: str, scenario: Scenario) -> dict[str, Any]:
-    """What the trace is, its best plan, and both plans' rounds on it."""
+def compared(content: bytes, name: str, section: str, scenario: Scenario, knows: str = "nothing") -> dict[str, Any]:
+    """What the trace is, its best plan, both plans' rounds on it, and the best anytime rounds."""
     crossings = _read(content, name, section)
     best = plan(scenario, crossings)
     stay = crossings.dwell_s
@@ -33,9 +35,17 @@ def compared(content: bytes, name: str, section: str, scenario: Scenario) -> dic
         "dwell_s": float(stay.mean()),
         "dwell_sd_s": float(stay.std()),
         "plan": best.to_dict(),
+        "anytime": _anytime(scenario, crossings, knows),
         "simulations": [_rounds(scenario, crossings, *each) for each in _plans(best)],
     }
     return plain(answer)
+
+
+def _anytime(scenario: Scenario, crossings: Crossings, knows: str) -> dict[str, Any] | None:
+    """None where averaging counts, which anytime rounds do not know."""
+    if scenario.training.noise_uploads > 0:
+        return None
+    return plan_anytime(scenario, cast(Knows, knows), crossings).to_dict()
 
 
 def _plans(best: TracePlan) -> list[tuple[str, int, float]]:
@@ -53,14 +63,12 @@ def _rounds(scenario: Scenario, crossings: Crossings, title: str, h: int, t: flo
 
     simulated = simulate(scenario, h, t, _MOST_ROUNDS, crossings=crossings)
     counts = np.arange(len(simulated.histogram))
-    promised = poisson.pmf(counts, simulated.expected_uploads)
+    law = simulated.poisson or Promise(simulated.expected_uploads, simulated.expected_empty_prob)
     return {
         "title": title,
         **simulated.to_dict(),
-        "warning": simulated.warning
-        and simulated.warning.partition(";")[0],  # the rest is advice that is followed here
         "histogram": (simulated.histogram / simulated.rounds).tolist(),
-        "poisson": promised.tolist(),
+        "poisson": poisson.pmf(counts, law.uploads).tolist(),
     }
 
 

@@ -25,6 +25,7 @@ function address() {
   const parameters = state.toParameters();
   if (plan.asked) parameters.set("at", `${plan.asked.h},${Number(plan.asked.t.toPrecision(8))}`);
   if (plan.compared) parameters.set("h", plan.compared.join());
+  if (plan.knows !== "nothing") parameters.set("knows", plan.knows);
   const text = parameters.toString().replaceAll("%2C", ",");
   return `#${viewInAddress()}${text ? `?${text}` : ""}`;
 }
@@ -47,6 +48,7 @@ function read() {
   state.fromParameters(parameters);
   const [h, t] = (parameters.get("at") ?? "").split(",").map(Number);
   plan.asked = Number.isInteger(h) && h > 0 && t > 0 && t < Infinity ? { h, t } : null;
+  plan.know(parameters.get("knows"));
   const compared = parameters.get("h") ?? "";
   byId("compared").value = compared;
   plan.compare(compared);

@@ -1,5 +1,7 @@
 // The view of a plan: computed here while a slider moves, said by the server once it rests.
 
+import { KNOWLEDGE } from "./anytime.js";
+import { bestAnytime, plansAnytime } from "./anytime_optimum.js";
 import { Figure } from "./figure.js";
 import { MOST_STEPS, bestPlan } from "./optimum.js";
 import { brief, byId, linesOf, oncePerFrame, percent, post, save, say, seconds, whenAtRest } from "./page.js";
@@ -11,9 +13,10 @@ const ONLY_SERVER =
   "Steps of this law are planned by the server, once a value rests; the pictures show exponential steps only.";
 
 export class PlanView {
-  /** `asked` and `compared` are what a person wants to see besides the optimum. */
+  /** `asked` and `compared` are what a person wants to see besides the optimum; `knows` is of anytime rounds. */
   constructor(state, onChange) {
-    Object.assign(this, { state, onChange, asked: null, compared: null, told: null, redraws: 0 });
+    Object.assign(this, { state, onChange, asked: null, compared: null, knows: KNOWLEDGE[0], redraws: 0 });
+    Object.assign(this, { told: null, toldAnytime: null });
     this.figures = { surface: new Figure(byId("surface"), () => {}), curves: new Figure(byId("curves"), () => {}) };
     this.draw = oncePerFrame(() => this.#draw());
     this.settle = whenAtRest(() => this.#askServer(), AT_REST_MS);
@@ -23,11 +26,17 @@ export class PlanView {
 
   changed() {
     this.asking?.abort(); // what it answers is about another road
-    this.told = null;
-    byId("results").dataset.settled = false;
+    this.told = this.toldAnytime = null;
+    Object.assign(byId("results").dataset, { settled: false, anytime: false });
     this.draw();
     this.settle();
     this.onChange();
+  }
+
+  /** What vehicles know of their leaving; what nobody can know is nothing. */
+  know(knows) {
+    this.knows = KNOWLEDGE.includes(knows) ? knows : KNOWLEDGE[0];
+    byId("knows").value = this.knows;
   }
 
   /** The server's plan once it has answered; null if there is none. */
@@ -59,12 +68,13 @@ export class PlanView {
     const mistake = this.state.mistake();
     this.road = mistake ? null : conditions(this.state.tables());
     this.best = this.road && this.#optimum();
+    this.anytime = this.road && this.#anytimeOptimum();
     const onlyServer = this.road && !this.road.known;
     if (onlyServer) this.road = null; // its law is the server's to compute
     this.#showNumbers();
     if (mistake) say(byId("plan-says"), [mistake]);
-    else if (onlyServer && !this.told?.lines.length) say(byId("plan-says"), [ONLY_SERVER]);
-    else if (this.told) say(byId("plan-says"), this.told.lines);
+    else if (onlyServer && !this.told?.lines.length) say(byId("plan-says"), [ONLY_SERVER, ...this.#linesOfAnytime()]);
+    else if (this.told) say(byId("plan-says"), [...this.told.lines, ...this.#linesOfAnytime()]);
     else if (this.best) say(byId("plan-says"), []);
     this.#showFigures();
     this.#showAsked();
@@ -79,40 +89,85 @@ export class PlanView {
     return maxLocalSteps(this.road) <= MOST_STEPS ? bestPlan(this.road) : null;
   }
 
+  /** The server's too; it may have taken too long, and then ours stays. */
+  #anytimeOptimum() {
+    if (this.toldAnytime?.best?.round_s) return this.toldAnytime.best;
+    return plansAnytime(this.road) ? bestAnytime(this.road, this.knows) : null;
+  }
+
+  /** Why there are no anytime rounds, unless the other plan says so already. */
+  #linesOfAnytime() {
+    if (this.anytime || !this.toldAnytime) return [];
+    return this.toldAnytime.lines.filter((line) => !this.told?.lines.includes(line));
+  }
+
   async #askServer() {
     if (this.state.mistake()) return;
     this.asking?.abort();
     this.asking = new AbortController();
     const { signal } = this.asking;
+    const tables = this.state.tables();
+    await Promise.all([
+      this.#ask("/api/plan", tables, signal, (told) => (this.told = told)),
+      this.#ask(`/api/anytime?knows=${this.knows}`, tables, signal, (told) => (this.toldAnytime = told)),
+    ]);
+  }
+
+  /** Keeps what is answered, unless it is about another road by then. */
+  async #ask(path, tables, signal, keep) {
     try {
-      const {
-        plan,
-        contributing_visit_prob: visits,
-        toml,
-      } = await post("/api/plan", this.state.tables(), signal);
+      const { plan, contributing_visit_prob: visits, toml } = await post(path, tables, signal);
       if (signal.aborted) return;
       const best = { ...plan, uploads: plan.expected_uploads, valid: plan.valid_round_prob };
-      this.told = { best, visits, toml, lines: plan.reason ? [`No plan is possible: ${plan.reason}.`] : [] };
+      keep({ best, visits, toml, lines: plan.reason ? [`No plan is possible: ${plan.reason}.`] : [] });
     } catch (error) {
       if (error.name === "AbortError") return;
-      this.told = { lines: linesOf(error), toml: null };
+      keep({ lines: linesOf(error), toml: null });
     }
     this.draw();
   }
 
   #showNumbers() {
+    this.#showPlan();
+    this.#showAnytime();
+    byId("beside").textContent = this.#besideThem();
+    Object.assign(byId("results").dataset, { settled: this.told !== null, anytime: this.toldAnytime !== null });
+  }
+
+  #showPlan() {
     const best = this.best;
     byId("best-h").textContent = best ? best.local_steps : "–";
     byId("best-t").textContent = seconds(best?.round_s);
     byId("best-g").textContent = best ? `${brief(best.objective)} /s` : "–";
     byId("best-uploads").textContent = brief(best?.uploads);
     byId("best-valid").textContent = percent(best?.valid);
-    byId("best-visits").textContent = best && this.told ? percent(this.told.visits) : "…";
-    if (!best) byId("best-visits").textContent = "–";
-    byId("best-g-name").textContent = this.road?.noise
+    // All uploads have H steps, so an average is as far as the longest training.
+    byId("best-average").textContent = best && !this.#noise() ? `${brief(best.objective)} /s` : "–";
+    byId("objective-name").textContent = this.#noise()
       ? "g_ν, steps per second × M/(M + ν)"
-      : "g, valid steps per second";
-    byId("results").dataset.settled = this.told !== null;
+      : "g or v, steps per second";
+  }
+
+  #showAnytime() {
+    const best = this.anytime;
+    byId("anytime-steps").textContent = brief(best?.local_steps, 3);
+    byId("anytime-t").textContent = seconds(best?.round_s);
+    byId("anytime-v").textContent = best ? `${brief(best.objective)} /s` : "–";
+    byId("anytime-average").textContent = best ? `${brief(best.averaged_objective)} /s` : "–";
+    byId("anytime-uploads").textContent = brief(best?.uploads);
+    byId("anytime-valid").textContent = percent(best?.valid);
+  }
+
+  #noise() {
+    return this.state.values.get("training.noise_uploads") > 0;
+  }
+
+  #besideThem() {
+    const { best, anytime, told } = this;
+    const visits = best && `Of all visits ${told ? percent(told.visits) : "…"} contribute at least once with MOB-FL's plan.`;
+    const times = (value) => `${brief(value / best.objective, 3)} times MOB-FL's steps`;
+    const gain = best && anytime && `Anytime rounds take ${times(anytime.objective)}, an average of them ${times(anytime.averaged_objective)}.`;
+    return [visits, gain].filter(Boolean).join(" ");
   }
 
   #showFigures() {
@@ -120,11 +175,13 @@ export class PlanView {
     byId("pictures").hidden = !this.road || Boolean(this.told?.lines.length);
     for (const figure of Object.values(this.figures)) figure.draw = () => {};
     if (best && road) {
-      this.reach = extent(road, best);
+      this.reach = extent(road, best, this.anytime);
       const compared = this.compared ?? comparedSteps(road, best.local_steps);
       const shown = {
         road,
         best,
+        anytime: this.anytime,
+        knows: this.knows,
         reach: this.reach,
         asked: this.#answer(),
         compared,
@@ -180,6 +237,10 @@ export class PlanView {
     }
     byId("ask-nothing").addEventListener("click", () => this.askAbout(0, 0));
     byId("compared").addEventListener("input", (event) => this.compare(event.target.value));
+    byId("knows").addEventListener("change", (event) => {
+      this.know(event.target.value);
+      this.changed();
+    });
     for (const button of document.querySelectorAll("[data-save]")) {
       button.addEventListener("click", () => this.#save(button.dataset.save, button.dataset.as));
     }

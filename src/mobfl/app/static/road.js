@@ -25,7 +25,7 @@ export class RoadView {
       if (byId("view-road").hidden) this.stale = true;
       else this.beginSoon();
     });
-    new TraceView(state, start);
+    new TraceView(state, plan, start);
   }
 
   draw() {

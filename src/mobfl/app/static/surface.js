@@ -1,5 +1,6 @@
-// The figures of a plan: g over H and T with the optimum and the feasible border, and g(H, ·) for several H.
+// The figures of a plan: g over H and T with the optimum and the feasible border, and g(H, ·) for several H beside v.
 
+import { longestSteps } from "./anytime.js";
 import { Axis, DASHES, SERIES, drawAxes, legendPlaces, niceTop, straight } from "./chart.js";
 import { resized } from "./figure.js";
 import { brief } from "./page.js";
@@ -13,9 +14,10 @@ const CIVIDIS = "00224e 123570 3b496c 575d6d 707173 8a8678 a59c74 c3b369 e1cc55 
 export const BOX = { left: 58, right: 74, top: 14, bottom: 44 };
 
 /** Where a plan's figures begin and end: to a little beyond all that matters. */
-export function extent(road, best) {
+export function extent(road, best, anytime) {
   const most = Math.min(maxLocalSteps(road), 4 * best.local_steps + 4);
-  return { steps: Math.max(most, 2), round_s: niceTop(2.6 * best.round_s) };
+  const round_s = Math.max(2.6 * best.round_s, 1.2 * (anytime?.round_s ?? 0));
+  return { steps: Math.max(most, 2), round_s: niceTop(round_s) };
 }
 
 export function surfaceAxes(size, { steps, round_s }) {
@@ -177,25 +179,59 @@ export function comparedSteps(road, best) {
   return [...new Set(steps)].sort((a, b) => a - b);
 }
 
-export function drawCurves({ road, best, reach, compared, asked, symbol }) {
-  const seen = forPictures(road);
+export function drawCurves(shown) {
+  const { best, anytime, reach, asked, symbol } = shown;
   return (pen, width, height, colours) => {
     const t = new Axis(0, reach.round_s, BOX.left, width - 20);
-    const shown = asked && !compared.includes(asked.local_steps) ? [...compared, asked.local_steps] : compared;
-    const names = shown.map((h) => `H = ${h}`);
+    const series = seriesOf(shown, colours);
+    const names = [...series.map(({ name }) => name), ...(anytime ? ["an average of it"] : [])];
     const legend = legendPlaces(names, t.from, t.to);
-    const g = new Axis(0, niceTop(1.12 * best.objective), height - BOX.bottom, legend.at(-1).y + 16);
-    drawAxes(pen, t, g, { xName: "round length T (s)", yName: `${symbol} (1/s)`, colours });
+    const most = Math.max(best.objective, anytime?.objective ?? 0);
+    const g = new Axis(0, niceTop(1.12 * most), height - BOX.bottom, legend.at(-1).y + 16);
+    drawAxes(pen, t, g, { xName: "round length T (s)", yName: `${symbol}${anytime ? " and v" : ""} (1/s)`, colours });
     pen.within(t.from, g.to - 2, t.to - t.from, g.from - g.to + 4, () => {
-      for (const [i, h] of shown.entries()) pen.line(curve(road, seen, h, t, g), strokeOf(h, i, best));
+      for (const { points, stroke } of series) pen.line(points(t, g), stroke);
     });
     for (const [i, { text, x, y }] of legend.entries()) {
-      straight(pen, x, y, x + 24, y, strokeOf(shown[i], i, best));
+      if (series[i]) straight(pen, x, y, x + 24, y, series[i].stroke);
+      else drawAverage(pen, x + 12, y, colours);
       pen.text(text, x + 28, y, { fill: colours.text, baseline: "middle" });
     }
-    pen.circle(t.at(best.round_s), g.at(best.objective), 5, { fill: colours.text });
+    for (const plan of anytime ? [best, anytime] : [best])
+      pen.circle(t.at(plan.round_s), g.at(plan.objective), 5, { fill: colours.text });
+    if (anytime) drawAverage(pen, t.at(anytime.round_s), g.at(anytime.averaged_objective), colours);
     if (asked) drawMark(pen, t.at(asked.round_s), g.at(asked.objective), colours);
   };
+}
+
+/** The curves with their names: g(H, ·) of every H, and v behind them. */
+function seriesOf({ road, best, anytime, knows, compared, asked }, colours) {
+  const seen = forPictures(road);
+  const steps = asked && !compared.includes(asked.local_steps) ? [...compared, asked.local_steps] : compared;
+  const series = steps.map((h, i) => ({
+    name: `H = ${h}`,
+    stroke: strokeOf(h, i, best),
+    points: (t, g) => curve(road, seen, h, t, g),
+  }));
+  const points = (t, v) => anytimeCurve(seen, knows, t, v);
+  if (anytime) series.push({ name: "anytime, v", stroke: { stroke: colours.text, width: 3.4 }, points });
+  return series;
+}
+
+function drawAverage(pen, x, y, colours) {
+  pen.circle(x, y, 5, { fill: colours.page, stroke: colours.text, width: 2 });
+}
+
+/** v(T), which is nothing until one step fits. */
+function anytimeCurve(seen, knows, t, v) {
+  const least = minDelay(seen, 1);
+  const points = [0, Math.min(least, t.high)].map((round_s) => [t.at(round_s), v.at(0)]);
+  const count = seen.spreads ? 100 : 240;
+  for (let k = 1; k <= count; k++) {
+    const round_s = least + ((t.high - least) * k) / count;
+    if (round_s > least) points.push([t.at(round_s), v.at(longestSteps(seen, round_s, knows) / round_s)]);
+  }
+  return points;
 }
 
 /** The best H is the line that is drawn through. */

@@ -18,7 +18,8 @@ export function conditions(tables) {
   const classes = classesOf(tables);
   const spreads = traffic.speed_sd_mps > LEAST_SPREAD * traffic.speed_mps;
   const slowest = Math.max(LEAST_SPEED * traffic.speed_mps, traffic.speed_mps + NORMAL_EDGES[0] * traffic.speed_sd_mps);
-  return {
+  const dwell_s = road.length_m / traffic.speed_mps;
+  const found = {
     arrivals_per_s: traffic.arrivals_per_s * traffic.participation,
     length_m: road.length_m,
     speed_mps: traffic.speed_mps,
@@ -31,9 +32,11 @@ export function conditions(tables) {
     known: classes.every((each) => each.law === "exponential"),
     noise: training.noise_uploads > LEAST_NOISE ? training.noise_uploads : null,
     spreads,
-    dwell_s: road.length_m / traffic.speed_mps,
-    longest_s: spreads ? road.length_m / slowest : road.length_m / traffic.speed_mps,
+    nodes: spreads ? null : oneStay(dwell_s),
+    dwell_s,
+    longest_s: spreads ? road.length_m / slowest : dwell_s,
   };
+  return { ...found, mean_stay_s: meanStay(found) };
 }
 
 /** The classes of vehicles, of which the paper's road has one; what a class does not say comes from compute. */
@@ -84,7 +87,7 @@ export function expectedUploads(road, h, t) {
 }
 
 function uploadsOf(road, delay, t) {
-  return averageOverDwell(road, delay, t, (d) => {
+  return averageOverDwell(road, delay, [t], (d) => {
     const window = Math.min(t, d);
     const share = cdf(delay, window);
     return Math.abs(t - d) * share + 2 * integral(delay, window, share);
@@ -97,9 +100,9 @@ export function uploadsAndSlopes(road, h, t, from) {
   for (const each of road.classes) {
     const delay = delayOf(road, each, h);
     if (delay.shift > from) continue;
-    const density = delay.scale > 0 ? Math.exp((delay.shift - t) / delay.scale) / delay.scale : 0;
+    const density = densityOf(delay, t);
     const rate = road.arrivals_per_s * each.share;
-    eachDwell(road, delay, t, (d, weight) => {
+    eachDwell(road, delay, [t], (d, weight) => {
       const window = Math.min(t, d);
       const share = cdf(delay, window);
       const gain = density * Math.max(d - t, 0);
@@ -113,9 +116,9 @@ export function uploadsAndSlopes(road, h, t, from) {
 
 /** C0(H) and C1(H): Λ = λ·(C0·T + C1) once T is at least the longest dwell. */
 export function longRoundLine(road, h) {
-  const c0 = sumOverClasses(road, h, (delay) => averageOverDwell(road, delay, null, (d) => cdf(delay, d)));
+  const c0 = sumOverClasses(road, h, (delay) => averageOverDwell(road, delay, [], (d) => cdf(delay, d)));
   const c1 = sumOverClasses(road, h, (delay) =>
-    averageOverDwell(road, delay, null, (d) => {
+    averageOverDwell(road, delay, [], (d) => {
       const share = cdf(delay, d);
       return 2 * integral(delay, d, share) - d * share;
     }),
@@ -138,7 +141,7 @@ export function worthFraction(uploads, noise) {
 
 // ---- delays ---------------------------------------------------------------------------------------
 
-function delayOf(road, { min_step_s, extra_step_s, jitters }, h) {
+export function delayOf(road, { min_step_s, extra_step_s, jitters }, h) {
   return { shift: min_step_s * h + road.transfer_s, scale: jitters ? extra_step_s * h : 0 };
 }
 
@@ -150,47 +153,66 @@ function sumOverClasses(road, h, value) {
 }
 
 /** P{S ≤ t}. */
-function cdf({ shift, scale }, t) {
+export function cdf({ shift, scale }, t) {
   if (scale === 0) return t >= shift ? 1 : 0;
   return -Math.expm1(Math.min(shift - t, 0) / scale);
 }
 
 /** E[(t − S)⁺], given P{S ≤ t}. */
-function integral({ shift, scale }, t, share) {
+export function integral({ shift, scale }, t, share) {
   return Math.max(t - shift, 0) - scale * share;
+}
+
+/** The density at t ≥ the least delay. */
+export function densityOf({ shift, scale }, t) {
+  return scale > 0 ? Math.exp((shift - t) / scale) / scale : 0;
 }
 
 // ---- dwells ---------------------------------------------------------------------------------------
 
-function averageOverDwell(road, delay, t, value) {
+/** E[value(D)] of a function that bends only where the delay does, or at the knots. */
+function averageOverDwell(road, delay, knots, value) {
   let sum = 0;
-  eachDwell(road, delay, t, (d, weight) => {
+  eachDwell(road, delay, knots, (d, weight) => {
     sum += weight * value(d);
   });
   return sum;
 }
 
-/** Calls with dwells and their weights: one dwell, or a quadrature that is split where the integrand bends. */
-function eachDwell(road, delay, t, use) {
-  if (!road.spreads) {
-    use(road.dwell_s, 1);
-    return;
-  }
-  const { speeds, weights, count, total } = road.speeds ?? speedNodes(road, delay, t);
-  for (let i = 0; i < count; i++) use(road.length_m / speeds[i], weights[i] / total);
+/** Calls with dwells and their weights, which sum to one. */
+function eachDwell(road, delay, knots, use) {
+  const { stays, weights, count, total } = dwellNodes(road, delay, knots);
+  for (let i = 0; i < count; i++) use(stays[i], weights[i] / total);
+}
+
+/** One dwell, or a quadrature that is split where the integrand bends; overwritten by the next call. */
+export function dwellNodes(road, delay, knots) {
+  return road.nodes ?? nodesSplitAt(road, delay, knots);
+}
+
+function oneStay(stay_s) {
+  return { stays: Float64Array.of(stay_s), weights: Float64Array.of(1), count: 1, total: 1 };
 }
 
 /** The road for pictures: its dwells are not split at every bend, which colours cannot show. Numbers need the other. */
 export function forPictures(road) {
-  if (!road.spreads) return road;
-  const { speeds, weights, count, total } = nodesBetween(road, NORMAL_EDGES, 6);
-  return { ...road, speeds: { speeds: speeds.slice(0, count), weights: weights.slice(0, count), count, total } };
+  if (road.nodes) return road;
+  const { stays, weights, count, total } = nodesBetween(road, NORMAL_EDGES, 6);
+  return { ...road, nodes: { stays: stays.slice(0, count), weights: weights.slice(0, count), count, total } };
 }
 
-/** Speeds with weights, split at the speeds whose dwells are T and the delay's own bends. */
-function speedNodes(road, { shift, scale }, t) {
+/** E[D]. */
+function meanStay(road) {
+  const { stays, weights, count, total } = road.nodes ?? nodesBetween(road, NORMAL_EDGES, ORDER);
+  let sum = 0;
+  for (let i = 0; i < count; i++) sum += (weights[i] / total) * stays[i];
+  return sum;
+}
+
+/** Split at the speeds whose dwells are the knots and the delay's own bends. */
+function nodesSplitAt(road, { shift, scale }, knots) {
   const edges = [...NORMAL_EDGES, standard(road, road.length_m / shift)];
-  if (t !== null) edges.push(standard(road, road.length_m / t));
+  for (const knot of knots) edges.push(standard(road, road.length_m / knot));
   if (scale > 0) {
     for (let k = 1; k < EXPONENTIAL_EDGES.length; k++) {
       edges.push(standard(road, road.length_m / (shift + EXPONENTIAL_EDGES[k] * scale)));
@@ -204,9 +226,9 @@ function standard(road, speed) {
 }
 
 const sorted = new Float64Array(16); // these two are used again and again
-const nodes = { speeds: new Float64Array(320), weights: new Float64Array(320), count: 0, total: 0 };
+const nodes = { stays: new Float64Array(320), weights: new Float64Array(320), count: 0, total: 0 };
 
-/** Of a normal law that is cut off below a tenth of its mean: Gauss-Legendre between neighbouring edges. */
+/** Dwells at speeds of a normal law that is cut off below a tenth of its mean: Gauss-Legendre between neighbouring edges. */
 function nodesBetween(road, edges, order) {
   const least = Math.max(standard(road, LEAST_SPEED * road.speed_mps), NORMAL_EDGES[0]);
   const most = NORMAL_EDGES[NORMAL_EDGES.length - 1];
@@ -224,7 +246,7 @@ function nodesBetween(road, edges, order) {
     for (let i = 0; half > 0 && i < order; i++) {
       const z = middle + half * x[i];
       const weight = half * w[i] * Math.exp((-z * z) / 2);
-      nodes.speeds[nodes.count] = road.speed_mps + road.speed_sd_mps * z;
+      nodes.stays[nodes.count] = road.length_m / (road.speed_mps + road.speed_sd_mps * z);
       nodes.weights[nodes.count++] = weight;
       nodes.total += weight;
     }
@@ -234,7 +256,7 @@ function nodesBetween(road, edges, order) {
 
 const known = new Map();
 
-function legendre(order) {
+export function legendre(order) {
   if (!known.has(order)) known.set(order, gaussLegendre(order));
   return known.get(order);
 }

@@ -4,9 +4,16 @@ import { Axis, drawAxes, niceTop } from "./chart.js";
 import { Figure } from "./figure.js";
 import { ask, brief, byId, element, linesOf, percent, say, seconds } from "./page.js";
 
+const KNOWN = {
+  nothing: "leaving unknown",
+  mean: "mean stay known",
+  predicted: "leaving predicted",
+  leaving: "leaving known",
+};
+
 export class TraceView {
-  constructor(state, { most_upload_bytes, most_trace_s }) {
-    Object.assign(this, { state, mostBytes: most_upload_bytes, mostSeconds: most_trace_s, figures: [], job: null });
+  constructor(state, plan, { most_upload_bytes, most_trace_s }) {
+    Object.assign(this, { state, plan, mostBytes: most_upload_bytes, mostSeconds: most_trace_s, figures: [], job: null });
     addEventListener("resize", () => this.#draw());
     byId("trace").addEventListener("submit", (event) => {
       event.preventDefault();
@@ -27,6 +34,7 @@ export class TraceView {
       name: file.name,
       section: byId("trace-section").value.trim(),
       tables: JSON.stringify(this.state.tables()),
+      knows: this.plan.knows,
       job: job.name,
     });
     const { signal } = job.call;
@@ -77,6 +85,7 @@ export class TraceView {
       [
         `${name}: ${came.crossings} crossings, ${brief(came.arrivals_per_s)} per second, stays of ${stays}.`,
         ...(came.plan.reason ? [`No plan is possible: ${came.plan.reason}.`] : []),
+        ...(came.plan.notices ?? []).map((sentence) => `${sentence}.`),
         ...came.simulations
           .map(({ warning }) => warning)
           .filter(Boolean)
@@ -96,8 +105,8 @@ export class TraceView {
   }
 }
 
-/** Both plans: what they promise, and what they give on the trace. */
-function table({ plan, simulations }) {
+/** The plans: what they promise, and what they give on the trace. */
+function table({ plan, anytime, simulations }) {
   const other = plan.poisson_plan;
   const promised = [plan.objective, other?.promised_objective];
   const real = [plan.objective, other?.real_objective];
@@ -105,10 +114,11 @@ function table({ plan, simulations }) {
     "",
     "H",
     "T",
-    "g promised",
-    "g on the trace",
+    "g or v promised",
+    "on the trace",
     "uploads per round",
     "empty rounds",
+    "promised",
     "Poisson says",
     "variance/mean",
   ];
@@ -120,12 +130,14 @@ function table({ plan, simulations }) {
     `${brief(real[i])} /s`,
     brief(each.mean_uploads),
     percent(each.empty_prob),
-    percent(each.expected_empty_prob),
+    promisedEmpty(each, i ? null : plan.valid_round_prob_interval),
+    percent(each.poisson_empty_prob),
     brief(each.variance_to_mean, 3),
   ]);
+  if (anytime && !anytime.reason) rows.push(anytimeRow(anytime));
   return element(
     "div",
-    { className: "wide", tabIndex: 0, role: "region", "aria-label": "both plans" },
+    { className: "wide", tabIndex: 0, role: "region", "aria-label": "plans for the trace" },
     element(
       "table",
       {},
@@ -139,6 +151,30 @@ function table({ plan, simulations }) {
       ),
     ),
   );
+}
+
+/** The trace's own chance of an empty round, with its 95 % interval where there is one. */
+function promisedEmpty({ expected_empty_prob }, valid) {
+  const said = percent(expected_empty_prob);
+  return valid ? `${said} (${percent(1 - valid[1])} to ${percent(1 - valid[0])})` : said;
+}
+
+/** Planned on the trace itself, so that is what it gives there. */
+function anytimeRow(plan) {
+  const { knows, local_steps, round_s, objective, averaged_objective, expected_uploads, valid_round_prob } = plan;
+  const average = averaged_objective === null ? "" : `, an average ${brief(averaged_objective)} /s`;
+  return [
+    `anytime rounds, ${KNOWN[knows]}`,
+    `${brief(local_steps, 3)} (the longest)`,
+    seconds(round_s),
+    `${brief(objective)} /s`,
+    `${brief(objective)} /s${average}`,
+    brief(expected_uploads),
+    percent(1 - valid_round_prob),
+    promisedEmpty({ expected_empty_prob: 1 - valid_round_prob }, plan.valid_round_prob_interval),
+    "–",
+    "–",
+  ];
 }
 
 function histogram(came) {
