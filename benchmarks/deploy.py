@@ -91,7 +91,7 @@ def with_supernodes(counts: Sequence[int], round_s: float) -> None:
         with tempfile.TemporaryDirectory() as folder:
             out = Path(folder) / "run"
             deployment = Deployment(road.to_dict(), str(out), plan=f"1,{round_s:g}", scale=1.0, impose=True)
-            visits = [Visit(-10.0, 4 * round_s, str(i), i) for i in range(count)]
+            visits = [Visit(-10.0, 4 * round_s, str(i), i, -10.0) for i in range(count)]
             deploy_locally(deployment, visits, workers=1)
             _tell(count, round_s, out)
 

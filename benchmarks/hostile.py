@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy.stats import t as student
 
 from mobfl import Kpi, Pool, Scenario, SgdTerms, Upload
-from mobfl.learning.codecs import codec_named, travelled
+from mobfl.learning.codecs import Codec, Sending, codec_named, encoded
 from mobfl.learning.heldout import Soundness, spread
 from mobfl.learning.local.sgd import Sgd
 from mobfl.learning.rules import GUARDED_MEAN, merge, rule_named
@@ -213,9 +213,14 @@ def final_loss(setting: Setting, attack: str, rule: str, seed: int, honest: Smal
             if hostile and attack != HONEST:
                 flipped = fleets[1].train(key, 0, model, STEPS, RATE)
                 upload = ATTACKS[attack](Sent(upload, flipped, first, np.random.default_rng([seed, int(key)])))
-            uploads.append(travelled(codec, upload))
+            uploads.append(_travelled(codec, upload, np.random.default_rng([seed, number, int(key)])))
         state, model, _ = merge(chain, state, model, uploads, sound.holds)
     return honest.evaluate(model)["loss"]
+
+
+def _travelled(codec: Codec, upload: Upload, random: np.random.Generator) -> Upload:
+    data, _ = encoded(codec, upload.weights, upload.base, Sending(random, {}))
+    return replace(upload, weights=codec.decode(data, upload.base))
 
 
 # The table ------------------------------------------------------------------------------------------------------------

@@ -258,7 +258,7 @@ def _all_take_part(kind: str, round_s: float, stay_s: float, visits: int) -> boo
             vehicle.wait(30)
             there.end(vehicle)
         uploaded = {event["vehicle"] for event in events() if event["kind"] == "uploaded"}
-    print(json.dumps({"kind": kind, "round_s": round_s, "uploaded": len(uploaded), "of": visits}), flush=True)
+    print(f"{kind}, T = {round_s:g} s: {len(uploaded)} of {visits} uploaded", file=sys.stderr, flush=True)
     return len(uploaded) == visits
 
 
@@ -266,23 +266,22 @@ def _all_take_part(kind: str, round_s: float, stay_s: float, visits: int) -> boo
 
 
 def tell(count: int, nodes: list[int], candidates_s: list[float]) -> None:
-    """All of it, as rows for the guide."""
-    took_s = round_trips(count) if count else {}
-    cpu_s = {(kind, n): superlink_cpu(kind, n) for n in nodes for kind in (STOCK, OURS)}
-    alone_s = {kind: superlink_cpu(kind, 0) for kind in (STOCK, OURS)} if nodes else {}
-    least_s = {kind: least_round_s(kind, candidates_s) for kind in (STOCK, OURS)} if candidates_s else {}
-    print(f"| | `{STOCK}` | `{OURS}` |\n|---|---|---|")
-    if took_s:
-        row = f"round trip of a message without work, {count} messages: median, longest"
+    """All of it, as rows for the guide, each as soon as it is known."""
+    print(f"| | `{STOCK}` | `{OURS}` |\n|---|---|---|", flush=True)
+    if count:
+        took_s = round_trips(count)
         told = [f"{np.median(took_s[kind]):.2f} s, {max(took_s[kind]):.2f} s" for kind in (STOCK, OURS)]
-        print(f"| {row} | {told[0]} | {told[1]} |")
-    if least_s:
-        row = "least T in which vehicles that stay 20 s take part"
-        print(f"| {row} | {least_s[STOCK]:g} s | {least_s[OURS]:g} s |")
+        _row(f"round trip of a message without work, {count} messages: median, longest", told)
+    if candidates_s:
+        told = [f"{least_round_s(kind, candidates_s):g} s" for kind in (STOCK, OURS)]
+        _row("least T in which vehicles that stay 20 s take part", told)
     for n in nodes:
-        row = f"SuperLink's processor time per node and minute, {n} nodes, rounds of 20 s"
-        told = [f"{cpu_s[kind, n] / n:.2f} s" for kind in (STOCK, OURS)]
-        print(f"| {row} | {told[0]} | {told[1]} |")
+        told = [f"{superlink_cpu(kind, n) / n:.2f} s" for kind in (STOCK, OURS)]
+        _row(f"SuperLink's processor time per node and minute, {n} nodes, rounds of 20 s", told)
     if nodes:
-        told = [f"{alone_s[kind]:.2f} s" for kind in (STOCK, OURS)]
-        print(f"| its processor time per minute without any node | {told[0]} | {told[1]} |")
+        told = [f"{superlink_cpu(kind, 0):.2f} s" for kind in (STOCK, OURS)]
+        _row("its processor time per minute without any node", told)
+
+
+def _row(name: str, told: list[str]) -> None:
+    print(f"| {name} | {told[0]} | {told[1]} |", flush=True)

@@ -1,9 +1,9 @@
-"""How much faster `plan` and `plan_many` are than Algorithm 1 written plainly in Python.
+"""How much faster `plan` and `plan_many` are than Algorithm 1 written plainly in Python, and what anytime plans cost.
 
     python benchmarks/plan.py
 
 Every ratio is the median of alternating runs in this one process. The second table shows how the time
-grows with H_max, as the least time of a step falls.
+grows with H_max, as the least time of a step falls. The third has `plan_anytime` against `plan`.
 """
 
 import functools
@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from mobfl import Scenario, load_scenario, plan, plan_many
+from mobfl import Scenario, load_scenario, plan, plan_anytime, plan_many, theory
 
 GAMMA = 1e-6
 
@@ -69,6 +69,24 @@ def seconds(function: Callable[[], object], calls: int) -> float:
     return (time.perf_counter() - start) / calls
 
 
+def anytime_against_plan(roads: list[Scenario], knows: theory.Knows, calls: int) -> list[float]:
+    """Times as long as `plan`, alternating; and no T of a grid is better than what was found."""
+    for road in roads:
+        best = plan_anytime(road, knows)
+        assert best.round_s is not None and best.objective is not None  # noqa: PT018
+        grid = np.geomspace(float(theory.min_delay_s(road, 1)), 3 * best.round_s, 200)
+        assert best.objective >= theory.anytime_objective(road, grid, knows).max() * (1 - 1e-9), road
+    ratios = []
+    for _ in range(15):
+        fixed = seconds(lambda: [plan(road) for road in roads], calls)
+        ratios.append(seconds(lambda: [plan_anytime(road, knows) for road in roads], calls) / fixed)
+    return ratios
+
+
+def show(name: str, values: list[float]) -> None:
+    print(f"  {name:34s} {statistics.median(values):7.2f}  [{min(values):.2f}, {max(values):.2f}]")
+
+
 def main() -> None:
     paper = load_scenario("paper")
     rng = np.random.default_rng(1)
@@ -97,7 +115,7 @@ def main() -> None:
         ratios["plan_many, 5,000 roads"].append(plain / (seconds(lambda: plan_many(table), 1) / roads))
     print(f"times faster per road than plain Algorithm 1 (gamma = {GAMMA:g}), median [least, most] of 15")
     for name, values in ratios.items():
-        print(f"  {name:24s} {statistics.median(values):7.1f}  [{min(values):.1f}, {max(values):.1f}]")
+        show(name, values)
 
     print("alpha = beta      H_max   H*      plan, ms   per H_max, us")
     for step_s in (0.2, 0.02, 0.002, 0.0002):
@@ -105,6 +123,15 @@ def main() -> None:
         ms = statistics.median(1e3 * seconds(functools.partial(plan, road), 20) for _ in range(9))
         most = round(18 / step_s)
         print(f"{step_s:10g} {most:12d}   {plan(road).local_steps:<7d} {ms:6.3f} {1e3 * ms / most:12.4f}")
+
+    print("plan_anytime, times as long as plan, median [least, most] of 15")
+    for knows in theory.KNOWLEDGE:
+        show(f"the paper's road, {knows}", anytime_against_plan([paper], knows, 100))
+    for knows in theory.KNOWLEDGE:
+        show(f"40 roads, {knows}", anytime_against_plan(some, knows, 3))
+    fleet, spread = load_scenario("mixed-fleet"), paper.with_values({"traffic.speed_sd_mps": 4})
+    for name, road in (("mixed-fleet", fleet), ("speeds of 20 ± 4 m/s", spread)):
+        show(f"{name}, nothing", anytime_against_plan([road], "nothing", 3))
 
 
 if __name__ == "__main__":

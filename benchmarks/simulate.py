@@ -20,17 +20,18 @@ import simpy
 from mobfl import load_scenario
 from mobfl.mobility.crossings import Crossings
 from mobfl.mobility.poisson import poisson_crossings
-from mobfl.rounds.rules import FixedPlan, simulate_rounds
+from mobfl.rounds.orders import AsManyAsFit, FixedPlan, Steps
+from mobfl.rounds.rules import simulate_rounds
 from mobfl.theory import Delays
 
 H, T = 24, 11.776
 PAPER = load_scenario("paper")
 
 
-def ours(traffic: list[Crossings], keep_vehicles: bool = False) -> tuple[int, int]:
+def ours(traffic: list[Crossings], keep_vehicles: bool = False, steps: Steps = H) -> tuple[int, int]:
     """Vehicle-round pairs and uploads."""
     pairs = uploads = 0
-    for block in simulate_rounds(traffic, FixedPlan(H, T), Delays.of(PAPER), 0, keep_vehicles=keep_vehicles):
+    for block in simulate_rounds(traffic, FixedPlan(steps, T), Delays.of(PAPER), 0, keep_vehicles=keep_vehicles):
         pairs += int(block.present.sum())
         uploads += int(block.uploads.sum())
     return pairs, uploads
@@ -82,9 +83,12 @@ def main() -> None:
         print(pairs, spent, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
         return
     blocks = list(itertools.islice(poisson_crossings(PAPER, 1), 20))
-    few = Crossings(*(column[:3000] for column in (blocks[0].vehicle, blocks[0].enter_s, blocks[0].leave_s)))
+    few = blocks[0].take(np.arange(len(blocks[0])) < 3000)
     ours(blocks[:1], True)
-    ratios: dict[str, list[float]] = {"SimPy": [], "numbers": [], "numbers, with rows": [], "numbers, with traffic": []}
+    anytime_pairs, anytime_uploads = ours(blocks, steps=AsManyAsFit())
+    assert (anytime_pairs, anytime_uploads > ours(blocks)[1]) == (ours(blocks)[0], True)
+    names = ("SimPy", "numbers", "numbers, with rows", "numbers, with traffic", "anytime")
+    ratios: dict[str, list[float]] = {name: [] for name in names}
     rng = np.random.default_rng(0)
     for _ in range(9):
         pairs, _uploads = ours(blocks)
@@ -96,6 +100,7 @@ def main() -> None:
         number = seconds(lambda: rng.standard_exponential(pairs)) / pairs  # noqa: B023
         ratios["numbers"].append(mine / number)
         ratios["numbers, with rows"].append(seconds(lambda: ours(blocks, True)) / pairs / number)
+        ratios["anytime"].append(seconds(lambda: ours(blocks, steps=AsManyAsFit())) / pairs / mine)
         streamed, spent = simulate_vehicles(vehicles)
         ratios["numbers, with traffic"].append(spent / (streamed + vehicles) / number)
     for name, text in (
@@ -103,6 +108,7 @@ def main() -> None:
         ("numbers", "times the cost of standard_exponential drawing one number per vehicle-round"),
         ("numbers, with rows", "the same, with a row kept per vehicle and round"),
         ("numbers, with traffic", "the same without rows, but with making the traffic, per number drawn for either"),
+        ("anytime", "times the cost of rounds of one H if every vehicle takes as many steps as fit"),
     ):
         values = ratios[name]
         print(f"{statistics.median(values):8.1f}  [{min(values):.1f}, {max(values):.1f}]  {text}")

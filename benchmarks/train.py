@@ -30,7 +30,9 @@ from mobfl.learning.torch_steps import load
 from mobfl.learning.weights import Weights
 from mobfl.mobility.poisson import poisson_crossings
 from mobfl.rng import generator, stream
-from mobfl.rounds.rules import FixedPlan, Outcome, simulate_rounds
+from mobfl.rounds.orders import FixedPlan
+from mobfl.rounds.rows import Outcome
+from mobfl.rounds.rules import simulate_rounds
 from mobfl.runs.loop import fresh_start, learn
 from mobfl.tasks.beams.generated import generated_samples
 from mobfl.tasks.beams.model import Lidar2D, cross_entropy

@@ -13,6 +13,7 @@ settings.load_profile(os.environ.get("MOBFL_HYPOTHESIS", "mobfl"))
 
 # A shell starts what it puts in the background with Ctrl-C ignored, and children would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # and nohup's of a closed terminal
 
 
 @pytest.fixture(scope="session")

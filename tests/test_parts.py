@@ -100,7 +100,7 @@ def test_a_part_that_breaks_in_the_middle_of_a_run_is_named(here: Path) -> None:
 def test_mobfl_parts_lists_all_of_them() -> None:
     done = mobfl("parts", "--json", cwd=ROOT)
     rows = json.loads(done.stdout)
-    assert {row["kind"] for row in rows} == {"tasks", "traffic", "schedules", "rules", "locals", "codecs"}
+    assert {row["kind"] for row in rows} == {"tasks", "traffic", "schedules", "selections", "rules", "locals", "codecs"}
     assert all(row["summary"].endswith(".") for row in rows), rows
     adam = next(row for row in rows if row["name"] == "adam")
     assert adam["parameters"] == {"rate": 0.01, "beta1": 0.9, "beta2": 0.99, "tau": 0.001}
@@ -119,6 +119,7 @@ def test_mobfl_parts_lists_all_of_them() -> None:
         ),
         ("--plan=my_policy:Careful:most=20", {}),
         ("--plan=my_schedule:OnceEach:local_steps=8", {"rule": "clip:times=3+fedasync:mixing=0.6,staleness_power=0.5"}),
+        ("--plan=selected:10,8,by=my_selection:Newest,slots=3", {"rule": "clip:times=3+cap:times=2+mean"}),
         ("--codec=my_codec:Signs", {"codec": "my_codec:Signs"}),
         ("--local=my_local:SignSteps:share=0.03", {"local": "my_local:SignSteps:share=0.03"}),
         ("--traffic=my_traffic:Ferry:cars=10", {}),
@@ -132,7 +133,8 @@ def test_every_example_trains(here: Path, option: str, written: dict[str, str]) 
     assert results["notices"] == []
     stored = json.loads((here / "run" / "run.json").read_text())
     assert {key: stored[key] for key in written} == written
-    module = option.partition("=")[2].split("+")[-2 if "+" in option else 0].partition(":")[0]
+    named = option.rpartition("by=")[2] if "by=" in option else option.partition("=")[2]
+    module = named.split("+")[-2 if "+" in named else 0].partition(":")[0]
     files = {code["file"] for code in stored.get("parts", {}).values()}
     assert files == (set() if module == "my_traffic" else {f"{module}.py"})
     assert stored["data"]["code"]["file"] == "my_task.py"

@@ -20,11 +20,14 @@ if TYPE_CHECKING:
     from mobfl.mobility.crossings import Crossings
     from mobfl.mobility.recorded import read_crossings
     from mobfl.mobility.sources import TrafficSource
+    from mobfl.mobility.tracks import Tracks
     from mobfl.planning.anytime import plan_anytime
     from mobfl.planning.at_least import LeastUploads
     from mobfl.planning.planner import algorithm_1, best_round_s, plan, plan_many
     from mobfl.planning.plans import AnytimePlan, GuaranteedPlan, Plan, Plans, TracePlan
-    from mobfl.rounds.rules import Order, Policy, Rounds
+    from mobfl.rounds.anytime import AnytimeSimulation
+    from mobfl.rounds.orders import AsManyAsFit, Order, Policy
+    from mobfl.rounds.rows import Rounds
     from mobfl.rounds.simulation import Simulation, simulate
     from mobfl.runs.folder import read_history
     from mobfl.runs.history import History
@@ -32,8 +35,9 @@ if TYPE_CHECKING:
     from mobfl.runs.training import train
     from mobfl.scenario import Scenario, load_scenario
     from mobfl.servers.choice import PlanRequest
+    from mobfl.servers.selections import Candidate, RoundAhead, Selection
     from mobfl.servers.site import Site
-    from mobfl.servers.steps import Contribution, Schedule, ServerStep
+    from mobfl.servers.steps import Contribution, Effort, Schedule, ServerStep
     from mobfl.tasks.catalogue import build_task
 
 __version__ = "0.1.0"
@@ -41,26 +45,32 @@ __version__ = "0.1.0"
 # Loaded when first asked for: planning does without Numba, and a signal does not meet a command that still imports.
 _LATER = {
     "AnytimePlan": "mobfl.planning.plans",
+    "AnytimeSimulation": "mobfl.rounds.anytime",
+    "AsManyAsFit": "mobfl.rounds.orders",
+    "Candidate": "mobfl.servers.selections",
     "Codec": "mobfl.learning.codecs",
     "Contribution": "mobfl.servers.steps",
     "Crossings": "mobfl.mobility.crossings",
+    "Effort": "mobfl.servers.steps",
     "GuaranteedPlan": "mobfl.planning.plans",
     "History": "mobfl.runs.history",
     "Job": "mobfl.runs.job",
     "Kpi": "mobfl.learning.task",
     "LeastUploads": "mobfl.planning.at_least",
     "LocalTraining": "mobfl.learning.local",
-    "Order": "mobfl.rounds.rules",
+    "Order": "mobfl.rounds.orders",
     "Plan": "mobfl.planning.plans",
     "PlanRequest": "mobfl.servers.choice",
     "Plans": "mobfl.planning.plans",
-    "Policy": "mobfl.rounds.rules",
+    "Policy": "mobfl.rounds.orders",
     "Pool": "mobfl.learning.task",
     "Results": "mobfl.experiments.results",
-    "Rounds": "mobfl.rounds.rules",
+    "RoundAhead": "mobfl.servers.selections",
+    "Rounds": "mobfl.rounds.rows",
     "Rule": "mobfl.learning.rules",
     "Scenario": "mobfl.scenario",
     "Schedule": "mobfl.servers.steps",
+    "Selection": "mobfl.servers.selections",
     "ServerStep": "mobfl.servers.steps",
     "SgdTerms": "mobfl.learning.task",
     "Simulation": "mobfl.rounds.simulation",
@@ -70,6 +80,7 @@ _LATER = {
     "TaskRequest": "mobfl.learning.task",
     "TorchTask": "mobfl.learning.torch_task",
     "TracePlan": "mobfl.planning.plans",
+    "Tracks": "mobfl.mobility.tracks",
     "TrafficSource": "mobfl.mobility.sources",
     "Upload": "mobfl.learning.uploads",
     "Weights": "mobfl.learning.weights",
@@ -91,9 +102,13 @@ _LATER = {
 }
 __all__ = [
     "AnytimePlan",
+    "AnytimeSimulation",
+    "AsManyAsFit",
+    "Candidate",
     "Codec",
     "Contribution",
     "Crossings",
+    "Effort",
     "GuaranteedPlan",
     "History",
     "InfeasibleError",
@@ -112,10 +127,12 @@ __all__ = [
     "Policy",
     "Pool",
     "Results",
+    "RoundAhead",
     "Rounds",
     "Rule",
     "Scenario",
     "Schedule",
+    "Selection",
     "ServerStep",
     "SgdTerms",
     "Simulation",
@@ -125,6 +142,7 @@ __all__ = [
     "TaskRequest",
     "TorchTask",
     "TracePlan",
+    "Tracks",
     "TrafficSource",
     "Upload",
     "Weights",

@@ -20,7 +20,7 @@ def test_the_papers_plan_as_json() -> None:
     plan = json.loads(done.stdout)
     assert list(plan) == [
         "status", "local_steps", "round_s", "objective", "expected_uploads", "valid_round_prob", "reason",
-        "contributing_visit_prob", "sensitivity",
+        "planner", "contributing_visit_prob", "sensitivity",
     ]  # fmt: skip
     assert plan["sensitivity"]["off_by"] == 0.2
     assert plan["sensitivity"]["round_s"]["below"] == pytest.approx(0.0943, abs=1e-4)
@@ -60,8 +60,8 @@ def test_a_plan_for_anytime_rounds() -> None:
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["--for", "anytime:knows=all"], "--for must be anytime or anytime:knows=nothing|mean|leaving, got"),
-        (["--for", "mobfl"], "--for must be anytime or anytime:knows=nothing|mean|leaving, got 'mobfl'"),
+        (["--for", "anytime:knows=all"], "--for must be anytime or anytime:knows=nothing|mean|predicted|leaving, got"),
+        (["--for", "mobfl"], "--for must be anytime or anytime:knows=nothing|mean|predicted|leaving, got 'mobfl'"),
         (["--for", "anytime", "--plot", "plan.pdf"], "--plot and --least-uploads are for plans of one H, got --for"),
         (["--for", "anytime", "--set", "training.noise_uploads=2"], "training.noise_uploads must be 0 for anytime"),
     ],
@@ -70,6 +70,22 @@ def test_what_cannot_be_planned_for_is_named(arguments: list[str], line: str) ->
     done = run("plan", *arguments)
     assert done.returncode == 2
     assert line in done.stderr
+
+
+def test_anytime_rounds_are_simulated(tmp_path: Path) -> None:
+    fleet = ("simulate", "mixed-fleet", "--plan", "anytime:9,knows=leaving", "--rounds", "500")
+    done = run(*fleet, "--json", "--plot", "longest.png", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    told = json.loads(done.stdout)
+    assert (told["schedule"], told["knows"], told["round_s"], told["rounds"]) == ("anytime", "leaving", 9.0, 500)
+    low, high = told["longest_steps_interval"]
+    assert low < told["longest_steps"] < high
+    assert told["objective"] == told["longest_steps"] / 9.0
+    assert told["expected_lost_share"] == told["lost_share"] == 0.0
+    assert told["classes"][1]["expected_steps_per_visit"] == pytest.approx(100.3, abs=0.1)
+    assert (tmp_path / "longest.png").exists()
+    table = run(*fleet).stdout
+    assert all(word in table for word in ("anytime rounds with T = 9.0000 s", "steps of the longest training", "v = "))
 
 
 def test_an_infeasible_plan_for_anytime_is_status_3_too() -> None:

@@ -21,9 +21,9 @@ def test_a_plan_for_m_uploads_tells_its_promise_and_its_price() -> None:
     done = run("plan", "--least-uploads", "5", "--with-prob", "0.8", "--json")
     told = json.loads(done.stdout)
     assert (done.returncode, done.stderr) == (0, "")
-    assert list(told)[:12] == [
+    assert list(told)[:13] == [
         "status", "local_steps", "round_s", "objective", "expected_uploads", "valid_round_prob", "reason",
-        "least_uploads", "with_prob", "least_uploads_prob", "free_objective", "price",
+        "planner", "least_uploads", "with_prob", "least_uploads_prob", "free_objective", "price",
     ]  # fmt: skip
     best = mobfl.plan(mobfl.load_scenario("paper"), least=LeastUploads(5, 0.8))
     assert {key: told[key] for key in best.to_dict()} == best.to_dict()

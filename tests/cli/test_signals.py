@@ -128,6 +128,19 @@ def test_a_second_signal_does_not_wait_for_the_round(place: Path) -> None:
     assert_ended_well(process, place)
 
 
+def test_a_signal_after_pythons_handlers_are_gone_changes_nothing() -> None:
+    """They go before modules do: on busy cores a second signal came then, and killed."""
+    program = (
+        "import os, signal, mobfl.cli as cli\n"
+        "class Late:\n"
+        "    def __del__(self, kill=os.kill, pid=os.getpid()):\n"
+        "        kill(pid, 1)\n"
+        "late, cli._status = Late(), lambda: cli.INTERRUPTED\n"
+        "cli.main()\n"
+    )
+    assert subprocess.run([sys.executable, "-c", program], timeout=120, check=False).returncode == 130
+
+
 def test_nohup_stays_deaf_to_a_closed_terminal(place: Path) -> None:
     def ignoring() -> None:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)

@@ -373,6 +373,7 @@ def test_train_beams_on_the_command_line(tmp_path: Path) -> None:
     assert run["results"]["min_loss"] < run["initial"]["loss"]
 
 
+@pytest.mark.slow
 def test_a_run_gives_the_same_bytes_compiled_cached_and_resumed(tmp_path: Path) -> None:
     """Three processes with one cache of compiled code: the first compiles, the second does not, the third is cut off."""
     environment = {"MOBFL_CACHE": str(tmp_path / "cache"), "NUMBA_CACHE_DIR": str(tmp_path / "numba")}

@@ -12,6 +12,7 @@ from typing import Any, TextIO
 import click
 
 import mobfl
+from mobfl.cli.arena import arena
 from mobfl.cli.deployment import deploy, trainer
 from mobfl.cli.flags import FlagWording
 from mobfl.cli.options import FAILED, INFEASIBLE, WRONG_INPUT
@@ -25,7 +26,7 @@ from mobfl.cli.sweeps import report, reproduce, sweep
 from mobfl.cli.training import train
 from mobfl.cli.vehicle import vehicle
 from mobfl.errors import InfeasibleError, InputError, MobflError
-from mobfl.interrupts import INTERRUPTED, handled, interrupt, leave
+from mobfl.interrupts import INTERRUPTED, deaf_from_now_on, handled, interrupt, leave
 
 _LAST_WORDS_S = 1.0
 
@@ -46,6 +47,7 @@ for command in (
     trainer,
     station,
     sweep,
+    arena,
     results,
     report,
     reproduce,
@@ -68,6 +70,7 @@ def main() -> None:
     except KeyboardInterrupt:  # as it was about to end
         status = INTERRUPTED
     if status == INTERRUPTED:  # threads that still compute are not waited for
+        deaf_from_now_on()
         at_last = threading.Timer(_LAST_WORDS_S, leave)
         at_last.daemon = True
         at_last.start()

@@ -19,6 +19,7 @@ from mobfl.cli.options import (
     find_data,
     json_option,
     load,
+    longest_stay_option,
     need,
     plan_option,
     plot_option,
@@ -63,6 +64,7 @@ class _Asked(NamedTuple):
     device: str
     trace: Path | None
     section: str | None
+    longest_stay_s: float | None
     vehicles: int | None
     scale: float | None
     seed: int
@@ -88,6 +90,7 @@ class _Asked(NamedTuple):
 @click.option("--device", default="cpu", show_default=True, metavar="NAME", help="cpu or cuda.")
 @trace_option
 @section_option
+@longest_stay_option
 @click.option("--vehicles", type=int, metavar="N", help="At most so many at a time; by default 8 per core.")
 @click.option("--scale", type=float, metavar="X", help="Wall-clock seconds per second of road; else what is needed.")
 @seed_option
@@ -148,17 +151,21 @@ def _write_app(asked: _Asked, folder: Path, scenario: Scenario) -> None:
 
 
 def _check_rounds(asked: _Asked, scenario: Scenario, crossings: "Crossings | None") -> None:
+    from mobfl.deploy.settings import refuse_along
     from mobfl.servers.names import server_of
-    from mobfl.servers.rounds import deployable
+    from mobfl.servers.rounds import deployable, knowable
 
-    deployable(server_of(asked.wanted, asked.rule, scenario, crossings).schedule)
+    if not scenario.link.by_rates:  # else task and codec decide how long transfers take
+        server = server_of(asked.wanted, asked.rule, scenario, crossings)
+        knowable(deployable(server.schedule), asked.local)
+        refuse_along(server.rule)
 
 
 def _run_here(asked: _Asked, scenario: Scenario) -> None:
     from mobfl.deploy.local.deployment import deploy_locally
 
     warn_who_reaches("mobfl deploy --local")
-    crossings = read_trace(asked.trace, asked.section)
+    crossings = read_trace(asked.trace, asked.section, asked.longest_stay_s)
     _check_rounds(asked, scenario, crossings)
     click.echo("Starting …", err=True)
     most = asked.vehicles or _VEHICLES_PER_CORE * cores(None)

@@ -15,6 +15,7 @@ _FLAGS = {
     "plan": "--plan",
     "least_uploads": "--least-uploads",
     "with_prob": "--with-prob",
+    "longest_stay_s": "--longest-stay",
 }
 
 

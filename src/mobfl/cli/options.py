@@ -73,6 +73,13 @@ trace_option = click.option(
     metavar="FILE",
     help="Recorded traffic: crossings, SUMO's tripinfo or floating-car data, NGSIM or highD.",
 )
+longest_stay_option = click.option(
+    "--longest-stay",
+    "longest_stay_s",
+    type=float,
+    metavar="S",
+    help="Leave longer stays out of the trace, as those of parked vehicles.",
+)
 
 
 data_option = click.option(
@@ -108,17 +115,27 @@ def parse_target(text: str) -> tuple[str, float]:
     return name.strip(), target
 
 
-def read_trace(trace: Path | None, section: str | None) -> "Crossings | None":
+def read_trace(
+    trace: Path | None, section: str | None, longest_stay_s: float | None = None, keep_tracks: bool = False
+) -> "Crossings | None":
     if trace is None:
         if section is not None:
             raise InputError("--section goes with --trace or --sumo")
+        if longest_stay_s is not None:
+            raise InputError("--longest-stay goes with --trace")
         return None
     need("a plan or a simulation from a trace", "simulate", "numba")
     from mobfl.mobility.recorded import read_crossings
     from mobfl.mobility.sections import parse_section
 
     with working(f"reading {trace.name}"):
-        return read_crossings(trace, parse_section(section) if section else None)
+        crossings = read_crossings(trace, parse_section(section) if section else None, keep_tracks=keep_tracks)
+    if longest_stay_s is None:
+        return crossings
+    kept = crossings.up_to(longest_stay_s)
+    told = f"{len(crossings) - len(kept)} of {len(crossings)} stays are longer than {longest_stay_s:g} s and left out"
+    click.echo(told, err=True)
+    return kept
 
 
 plan_option = click.option(
@@ -142,13 +159,21 @@ traffic_option = _part_option("--traffic", "Traffic instead of Poisson arrivals,
 
 
 def find_traffic(
-    traffic: str | None, trace: Path | None, section: str | None, scenario: Scenario, seed: int
+    traffic: str | None,
+    trace: Path | None,
+    section: str | None,
+    longest_stay_s: float | None,
+    scenario: Scenario,
+    seed: int,
+    keep_tracks: bool = False,
 ) -> "tuple[Crossings | None, str | None]":
     """The recorded or made traffic with its name; none where it is Poisson."""
     if traffic is None:
-        return read_trace(trace, section), None if trace is None else trace.name
+        return read_trace(trace, section, longest_stay_s, keep_tracks), None if trace is None else trace.name
     if trace is not None or section is not None:
         raise InputError(f"--traffic must come without --trace and --section, got {traffic!r} with one of them")
+    if longest_stay_s is not None:
+        raise InputError("--longest-stay goes with --trace")
     need("traffic", "simulate", "numba")
     from mobfl.mobility.sources import crossings_of
 

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 @click.argument("kind", required=False, metavar="[KIND]")
 @json_option
 def parts(kind: str | None, as_json: bool) -> None:
-    """List what can be exchanged: tasks, traffic, schedules, rules, locals and codecs, with their parameters.
+    """List what can be exchanged: tasks, traffic, schedules, selections, rules, locals and codecs.
 
-    Beside ours, those that installed packages bring. MODULE:OBJECT from the folder where the command runs works too.
+    With their parameters, and with those that installed packages bring. MODULE:OBJECT from the folder where the command
+    runs works too.
     """
     need("training", "train", "safetensors")
     kinds = _kinds()
@@ -49,9 +50,10 @@ def _kinds() -> "dict[str, Kind]":
     from mobfl.learning.rules import RULES
     from mobfl.mobility.sources import TRAFFIC
     from mobfl.servers.names import SCHEDULES
+    from mobfl.servers.selections import SELECTIONS
     from mobfl.tasks.catalogue import TASKS
 
-    return {kind.plural: kind for kind in (TASKS, TRAFFIC, SCHEDULES, RULES, LOCALS, CODECS)}
+    return {kind.plural: kind for kind in (TASKS, TRAFFIC, SCHEDULES, SELECTIONS, RULES, LOCALS, CODECS)}
 
 
 def _rows(plural: str, kind: "Kind") -> Iterator[dict[str, Any]]:

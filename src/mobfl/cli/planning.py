@@ -13,6 +13,7 @@ from mobfl.cli.options import (
     console,
     json_option,
     load,
+    longest_stay_option,
     plot_option,
     read_trace,
     section_option,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 @takes_scenario
 @trace_option
 @section_option
+@longest_stay_option
 @click.option("--least-uploads", type=int, metavar="M", help="Plan for rounds with at least so many uploads.")
 @click.option("--with-prob", type=float, metavar="P", help="How surely they come, below 1; by default 0.9.")
 @click.option(
@@ -53,6 +55,7 @@ def plan(
     settings: tuple[str, ...],
     trace: Path | None,
     section: str | None,
+    longest_stay_s: float | None,
     least_uploads: int | None,
     with_prob: float | None,
     schedule: str | None,
@@ -71,11 +74,13 @@ def plan(
     if least is not None and trace is not None:
         raise InputError("--least-uploads counts on Poisson traffic and goes without --trace")
     loaded = load(scenario, settings)
+    if schedule is not None and (plot is not None or least is not None):
+        raise InputError("--plot and --least-uploads are for plans of one H, got --for")
     if schedule is not None:
-        if plot is not None or least is not None:
-            raise InputError("--plot and --least-uploads are for plans of one H, got --for")
-        context.exit(_plan_for(schedule, loaded, scenario, read_trace(trace, section), as_json))
-    crossings = read_trace(trace, section)
+        knows = _knowledge(schedule)
+        crossings = read_trace(trace, section, longest_stay_s, keep_tracks=knows == "predicted")
+        context.exit(_plan_for(knows, loaded, scenario, crossings, as_json))
+    crossings = read_trace(trace, section, longest_stay_s)
     with working("planning") if crossings is not None else nullcontext():
         best = best_plan(loaded, crossings, least)
     if plot is not None and best.reason is None:
@@ -102,10 +107,10 @@ def _least(uploads: int | None, prob: float | None) -> LeastUploads | None:
     return LeastUploads(uploads) if prob is None else LeastUploads(uploads, prob)
 
 
-def _plan_for(schedule: str, loaded: Scenario, title: str, crossings: "Crossings | None", as_json: bool) -> int:
+def _plan_for(knows: theory.Knows, loaded: Scenario, title: str, crossings: "Crossings | None", as_json: bool) -> int:
     """Plans another kind of rounds, and returns the exit status."""
     with working("planning") if crossings is not None else nullcontext():
-        best = plan_anytime(loaded, _knowledge(schedule), crossings)
+        best = plan_anytime(loaded, knows, crossings)
     if as_json:
         click.echo(json.dumps(best.to_dict(), indent=2))
     else:

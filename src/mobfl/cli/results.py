@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from mobfl.experiments.results import Results
+    from mobfl.experiments.runs import Run
 
 _WIDEST = 10_000  # characters of a table
 
@@ -26,6 +27,9 @@ _WIDEST = 10_000  # characters of a table
 @click.option("--columns", metavar="A,B,…", help="Which columns to print.")
 @click.option("--compare", metavar="METRIC", help="A row per plan: the metric's mean and range over seeds.")
 @click.option("--target", metavar="KPI=VALUE", help="When the loss or a KPI got there, in virtual seconds.")
+@click.option(
+    "--effective", is_flag=True, help="Add how many local steps each model moved by, found without training it."
+)
 @click.option("--sql", metavar="QUERY", help="A query of your own over the tables runs and rounds.")
 @click.option("--export", "file", type=click.Path(path_type=Path), metavar="FILE", help="Write a CSV or Parquet file.")
 @click.option("--tensorboard", type=click.Path(path_type=Path), metavar="FOLDER", help="Export curves for TensorBoard.")
@@ -37,6 +41,7 @@ def results(
     columns: str | None,
     compare: str | None,
     target: str | None,
+    effective: bool,
     sql: str | None,
     file: Path | None,
     tensorboard: Path | None,
@@ -49,12 +54,16 @@ def results(
 
     if file is not None:
         check_export(file)
+    if effective and (compare is not None or sql is not None):
+        raise InputError("--effective goes with a list of runs, got --compare or --sql")
     _check_together({"--compare": compare, "--target": target, "--sql": sql}, where, sort)
     runs, broken = find_runs(folder)
     for line in broken:
         click.echo(line, err=True)
     found = Results(runs)
     table = _table(found, where, sort, compare, target, sql)
+    if effective:
+        table = _with_effective(table, runs)
     if tensorboard is not None:
         kept = set(found.select(where)["run"].to_pylist())
         export_tensorboard((run for run in runs if run.name in kept), tensorboard)
@@ -91,6 +100,18 @@ def _with_times(table: "pa.Table", times: Mapping[str, float | None]) -> "pa.Tab
 
     column = [times.get(run) for run in table["run"].to_pylist()]
     return table.append_column("time_s", pa.array(column, pa.float64()))
+
+
+def _with_effective(table: "pa.Table", runs: Sequence["Run"]) -> "pa.Table":
+    """Null where traffic was recorded or the rule is not linear in the uploads."""
+    import pyarrow as pa
+
+    from mobfl.experiments.studies import Labelled
+
+    found = {run.name: Labelled("", run).effective for run in runs}
+    moved = {name: None if isinstance(each, str) else each.total for name, each in found.items()}
+    column = [moved[name] for name in table["run"].to_pylist()]
+    return table.append_column("effective_steps", pa.array(column, pa.float64()))
 
 
 def _chosen(table: "pa.Table", columns: Sequence[str]) -> "pa.Table":
@@ -131,7 +152,21 @@ def _as_number(value: Any) -> Any:
     return int(value) if isinstance(value, Decimal) and value == int(value) else str(value)
 
 
-_ALWAYS = {"run", "task", "plan", "objective", "seed", "seeds", "status", "min_loss", "mean", "least", "most", "time_s"}
+_ALWAYS = {
+    "run",
+    "task",
+    "plan",
+    "objective",
+    "seed",
+    "seeds",
+    "status",
+    "min_loss",
+    "mean",
+    "least",
+    "most",
+    "time_s",
+    "effective_steps",
+}
 
 
 def _telling(name: str, rows: Sequence[Mapping[str, Any]]) -> bool:

@@ -1,6 +1,7 @@
 """`mobfl simulate` and `mobfl traffic`."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from mobfl.cli.options import (
     find_traffic,
     json_option,
     load,
+    longest_stay_option,
     need,
     plan_option,
     plot_option,
@@ -28,7 +30,9 @@ from mobfl.scenario import Scenario
 
 if TYPE_CHECKING:
     from mobfl.mobility.crossings import Crossings
-    from mobfl.policies.adaptive.controller import Settings
+    from mobfl.policies.adaptive.policy import AdaptivePolicy
+    from mobfl.rounds.anytime import AnytimeSimulation
+    from mobfl.rounds.simulation import Simulation
 
 
 @click.command()
@@ -36,6 +40,7 @@ if TYPE_CHECKING:
 @plan_option
 @trace_option
 @section_option
+@longest_stay_option
 @traffic_option
 @click.option("--rounds", default=10_000, show_default=True, help="How many; a shorter trace is used as a whole.")
 @seed_option
@@ -47,6 +52,7 @@ def simulate(
     wanted: str,
     trace: Path | None,
     section: str | None,
+    longest_stay_s: float | None,
     traffic: str | None,
     rounds: int,
     seed: int,
@@ -59,37 +65,66 @@ def simulate(
     """
     need("simulation", "simulate", "numba")
     from mobfl.policies.adaptive.policy import AdaptivePolicy
-    from mobfl.rounds.rules import FixedPlan
+    from mobfl.rounds.anytime import AnytimeSimulation
+    from mobfl.rounds.orders import FixedPlan
     from mobfl.rounds.simulation import simulate as run
+    from mobfl.servers.anytime import needs_tracks
     from mobfl.servers.names import server_of
 
     loaded = load(scenario, settings)
-    crossings, _ = find_traffic(traffic, trace, section, loaded, seed)
+    crossings, _ = find_traffic(traffic, trace, section, longest_stay_s, loaded, seed, needs_tracks(wanted))
     schedule = server_of(wanted, None, loaded, crossings).schedule
     policy = getattr(schedule, "policy", None)
     if isinstance(policy, AdaptivePolicy):
-        _follow(loaded, policy.settings, rounds, seed, crossings, as_json, plot)
+        _follow(loaded, policy, rounds, seed, crossings, as_json, plot)
         return
     if not isinstance(policy, FixedPlan):
         raise InputError(f"--plan must have rounds of one length T to be simulated, got {wanted!r}")
-    h, t = policy.local_steps, policy.round_s
     with working("simulating", rounds) as progress:
-        result = run(loaded, h, t, rounds, seed, crossings, progress)
+        result = run(loaded, policy.local_steps, policy.round_s, rounds, seed, crossings, progress)
+    if not isinstance(result, AnytimeSimulation):
+        result = _advised(result, "objective" in schedule.describe())
+    if as_json:
+        click.echo(json.dumps(result.to_dict(), indent=2))
+    if isinstance(result, AnytimeSimulation):
+        _show_anytime(result, as_json, plot)
+    else:
+        _show(result, as_json, plot)
+
+
+def _show(result: "Simulation", as_json: bool, plot: Path | None) -> None:
     if plot is not None:
         from mobfl.figures import draw_simulation
 
         draw_simulation(result, plot)
-    if as_json:
-        click.echo(json.dumps(result.to_dict(), indent=2))
-    else:
+    if not as_json:
         from mobfl.cli.tables import print_simulation
 
         print_simulation(console(), result)
 
 
+def _advised(result: "Simulation", planned: bool) -> "Simulation":
+    """With what to do about traffic that is not Poisson, if the plan was not made from it anyway."""
+    if result.warning is None:
+        return result
+    advice = "this plan was made from the crossings and allows for it" if planned else "plan from the crossings instead"
+    return replace(result, warning=f"{result.warning}; {advice}")
+
+
+def _show_anytime(result: "AnytimeSimulation", as_json: bool, plot: Path | None) -> None:
+    if plot is not None:
+        from mobfl.figures import draw_anytime_simulation
+
+        draw_anytime_simulation(result, plot)
+    if not as_json:
+        from mobfl.cli.tables import print_anytime_simulation
+
+        print_anytime_simulation(console(), result)
+
+
 def _follow(
     loaded: Scenario,
-    settings: "Settings",
+    policy: "AdaptivePolicy",
     rounds: int,
     seed: int,
     crossings: "Crossings | None",
@@ -99,7 +134,7 @@ def _follow(
     from mobfl.policies.adaptive.following import follow
 
     with working("simulating", rounds) as progress:
-        result = follow(loaded, rounds, seed, crossings, settings, progress)
+        result = follow(loaded, rounds, seed, crossings, policy.settings, progress, policy.chooser)
     if plot is not None:
         from mobfl.figures import draw_following
 
@@ -129,6 +164,7 @@ def _refuse(context: click.Context, option: str, *others: str) -> None:
 @click.option("--duration", type=float, metavar="S", help="Seconds to simulate after the warm-up.")
 @click.option("--warmup", default=300.0, show_default=True, metavar="S", help="Seconds at the start to leave out.")
 @click.option("--step", default=0.5, show_default=True, metavar="S", help="SUMO's step, at most 0.5 s.")
+@click.option("--keep-tracks", is_flag=True, help="Also where everybody was, in FILE.tracks.csv or .parquet beside it.")
 @seed_option
 @click.option("--out", type=click.Path(path_type=Path), required=True, metavar="FILE", help="A .csv or .parquet file.")
 @click.pass_context
@@ -144,6 +180,7 @@ def traffic(
     duration: float | None,
     warmup: float,
     step: float,
+    keep_tracks: bool,
     seed: int,
     out: Path,
 ) -> None:
@@ -158,7 +195,7 @@ def traffic(
     loaded = load(scenario, settings)
     check_crossings_file(out)
     if day:
-        _refuse(context, "--day", "sumo", "section", "lanes", "signal", "duration", "warmup", "step")
+        _refuse(context, "--day", "sumo", "section", "lanes", "signal", "duration", "warmup", "step", "keep_tracks")
         from mobfl.mobility.day import Day, day_crossings
 
         crossings = day_crossings(Day(loaded.road.length_m), seed)
@@ -176,7 +213,9 @@ def traffic(
         def share(done: float) -> None:
             progress(round(100 * done))
 
-        common: dict[str, Any] = {"warmup_s": warmup, "step_s": step, "seed": seed, "progress": share}
+        common: dict[str, Any] = {
+            "warmup_s": warmup, "step_s": step, "seed": seed, "keep_tracks": keep_tracks, "progress": share,
+        }  # fmt: skip
         if sumo is None:
             seconds = 3600.0 if duration is None else duration
             crossings = straight_road_crossings(loaded, lanes=lanes, signal=lights, duration_s=seconds, **common)

@@ -28,7 +28,7 @@ _MARKS = {"running": "bold", "failed": "red", "interrupted": "yellow", "waiting"
 _SHOWN = 20  # runs in the live table
 
 
-def _runs_sweep(command: Callable[..., Any]) -> Callable[..., Any]:
+def runs_sweep(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds what every command has that trains many runs."""
     for decorate in (
         json_option,
@@ -47,10 +47,28 @@ def _runs_sweep(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+def _table_file(_: click.Context, parameter: click.Parameter, file: Path | None) -> Path | None:
+    if file is not None:
+        need_experiments()
+        from mobfl.experiments.results import check_export
+
+        check_export(file, parameter.opts[0])
+    return file
+
+
+table_option = click.option(
+    "--table",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    callback=_table_file,
+    help="Write how runs compare with the baseline as CSV or Parquet.",
+)
+
+
 @click.command()
 @click.argument("sweep", metavar="SWEEP")
 @click.option("--data", type=click.Path(path_type=Path), metavar="FOLDER", help="Where the sweep's data sets are.")
-@_runs_sweep
+@runs_sweep
 @click.option("--list", "only_list", is_flag=True, help="Say what would run, and how far it is.")
 @click.option("--out", type=click.Path(path_type=Path), required=True, metavar="FOLDER", help="Where the runs go.")
 @click.pass_context
@@ -70,17 +88,17 @@ def sweep(
     The same command goes on where it was stopped; finished runs are never repeated. Data sets that the sweep names are
     looked for as they are written, and below --data or $MOBFL_DATA.
     """
-    _need_experiments()
+    need_experiments()
     from mobfl.experiments.sweep import states
     from mobfl.experiments.sweep_file import load_sweep
 
     below = os.environ.get("MOBFL_DATA")
-    wanted = load_sweep(sweep, _checked_folder(data or (Path(below) if below else None)))
-    runs = _prepared(wanted)
-    run_states = states(out, runs) if only_list else _run(wanted, runs, out, workers, ray, checkpoint_s)
-    _say(run_states, as_json, every_run=only_list)
+    wanted = load_sweep(sweep, checked_folder(data or (Path(below) if below else None)))
+    runs = prepared(wanted)
+    run_states = states(out, runs) if only_list else run_all(wanted, runs, out, workers, ray, checkpoint_s)
+    say(run_states, as_json, every_run=only_list)
     if not only_list:
-        _end(context, run_states)
+        end(context, run_states)
 
 
 @click.command()
@@ -95,7 +113,7 @@ def sweep(
 @click.option(
     "--data", type=click.Path(path_type=Path), metavar="FOLDER", help="Real data; without it, generated ones."
 )
-@_runs_sweep
+@runs_sweep
 @click.option("--out", type=click.Path(path_type=Path), default="out/reproduce", show_default=True, metavar="FOLDER")
 @click.pass_context
 def reproduce(
@@ -114,25 +132,26 @@ def reproduce(
     With --quick in a few minutes; otherwise with the paper's settings, for hours. The same command goes on where it was
     stopped, and `mobfl report` shows what there is meanwhile.
     """
-    _need_experiments()
+    need_experiments()
     from mobfl.experiments.sweep_file import joined, load_sweep
 
-    folder = _checked_folder(data)
+    folder = checked_folder(data)
     chosen = names or (("quick",) if quick else _both_tasks(folder))
     wanted = joined([load_sweep(name, folder, generated=folder is None) for name in chosen])
-    run_states = _run(wanted, _prepared(wanted), out, workers, ray, checkpoint_s)
-    page = _write_page(out)
-    _say(run_states, as_json)
+    run_states = run_all(wanted, prepared(wanted), out, workers, ray, checkpoint_s)
+    page = write_page(out)
+    say(run_states, as_json)
     click.echo(f"The report is {page}.", err=as_json)
-    _end(context, run_states)
+    end(context, run_states)
 
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path))
-def report(folder: Path) -> None:
+@table_option
+def report(folder: Path, table: Path | None) -> None:
     """Write the page report.html of a sweep's FOLDER, finished or not, and its figures."""
-    _need_experiments()
-    click.echo(f"The report is {_write_page(folder)}.")
+    need_experiments()
+    click.echo(f"The report is {write_page(folder, table)}.")
 
 
 def _both_tasks(data: Path | None) -> tuple[str, ...]:
@@ -147,29 +166,38 @@ def _both_tasks(data: Path | None) -> tuple[str, ...]:
     return ("beams",)
 
 
-def _need_experiments() -> None:
+def need_experiments() -> None:
     for module in ("joblib", "duckdb", "jinja2", "matplotlib"):
         need("experiments", "experiments", module)
     need("training", "train", "safetensors")
 
 
-def _checked_folder(data: Path | None) -> Path | None:
+def checked_folder(data: Path | None) -> Path | None:
     if data is not None and not data.is_dir():
         raise InputError(f"--data must be a folder that holds data sets, got {str(data)!r}")
     return data
 
 
-def _prepared(wanted: "Sweep") -> list["Planned"]:
-    from mobfl.experiments.sweep import name_runs
+def prepared(wanted: "Sweep") -> list["Planned"]:
+    from mobfl.experiments.sweep import name_runs, stays_left_out
 
     if wanted.hopeless:
         click.echo(f"{wanted.hopeless} plans of the grid are left out: no vehicle could upload in time", err=True)
     with working("preparing", len(wanted.requests)) as progress:
-        return name_runs(wanted, progress)
+        runs = name_runs(wanted, progress)
+    for sentence in stays_left_out(wanted):
+        click.echo(sentence, err=True)
+    return runs
 
 
-def _run(
-    wanted: "Sweep", runs: Sequence["Planned"], out: Path, workers: int | None, ray: str | None, checkpoint_s: float
+def run_all(
+    wanted: "Sweep",
+    runs: Sequence["Planned"],
+    out: Path,
+    workers: int | None,
+    ray: str | None,
+    checkpoint_s: float,
+    add: bool = False,
 ) -> dict[str, "State"]:
     from mobfl.experiments.pool import ALL
     from mobfl.experiments.sweep import run_sweep
@@ -178,7 +206,7 @@ def _run(
     notices = list[str]()
     with _live_table(runs) as watch:
         came = run_sweep(
-            wanted, out, runs=runs, workers=count, ray=ray, checkpoint_s=checkpoint_s, watch=watch,
+            wanted, out, runs=runs, workers=count, ray=ray, checkpoint_s=checkpoint_s, add=add, watch=watch,
             notice=notices.append,
         )  # fmt: skip
     for sentence in notices:
@@ -186,14 +214,20 @@ def _run(
     return came
 
 
-def _write_page(folder: Path) -> Path:
+def write_page(folder: Path, table: Path | None = None) -> Path:
+    """The report of a sweep's folder, and the table of its comparison in a file, if that is wanted."""
+    from mobfl.experiments.arena_table import arena_table
     from mobfl.experiments.folder import read_sweep
+    from mobfl.experiments.results import export
     from mobfl.experiments.studies import read_studies
     from mobfl.reports.page import write_report
 
+    stored, studies = read_sweep(folder), read_studies(folder)
+    if table is not None:
+        export(arena_table(studies, stored.comparison), table)
     with _stages() as progress:
         command = shlex.join(["mobfl", *sys.argv[1:]])
-        return write_report(read_studies(folder), folder, read_sweep(folder).title, command, progress)
+        return write_report(studies, folder, stored.title, command, progress, stored.comparison)
 
 
 @contextmanager
@@ -208,12 +242,12 @@ def _stages() -> Iterator[Callable[[str], None]]:
         yield lambda text: status.update(text)
 
 
-def _end(context: click.Context, run_states: Mapping[str, "State"]) -> None:
+def end(context: click.Context, run_states: Mapping[str, "State"]) -> None:
     if any(state.status != "done" for state in run_states.values()):
         context.exit(FAILED)
 
 
-def _say(run_states: Mapping[str, "State"], as_json: bool, every_run: bool = False) -> None:
+def say(run_states: Mapping[str, "State"], as_json: bool, every_run: bool = False) -> None:
     if as_json:
         rows = [{"run": name, "status": state.status, "reason": state.reason} for name, state in run_states.items()]
         click.echo(json.dumps(rows, indent=2))

@@ -14,12 +14,15 @@ from mobfl.scenario import Scenario
 from mobfl.scenario.symbols import SYMBOLS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from mobfl.deploy.local.board import Board
     from mobfl.mobility.crossings import Crossings
     from mobfl.policies.adaptive.following import Following
+    from mobfl.rounds.anytime import AnytimeSimulation
+    from mobfl.rounds.by_class import ClassResult
+    from mobfl.rounds.estimates import Estimate
     from mobfl.rounds.simulation import Simulation
     from mobfl.runs.by_class import ClassShare
     from mobfl.runs.history import History
@@ -75,14 +78,22 @@ def print_anytime_plan(console: Console, scenario: Scenario, title: str, plan: A
         table.add_row("averaged_objective", f"{plan.averaged_objective:.5g} /s", average)
     table.add_row("local_steps", f"{plan.local_steps:.4g}", "of a round's longest training, on average")
     table.add_row("expected_uploads", f"{plan.expected_uploads:.4g}", "uploads per round")
-    table.add_row("valid_round_prob", f"{plan.valid_round_prob:.4g}", "chance of a round with an upload")
+    _add_valid_prob(table, plan)
     console.print(table)
+    if plan.assumed is not None:
+        console.print(f"\n[bold]Assumed[/bold]: {plan.assumed}.", soft_wrap=True)
     if fixed.reason is None:
         h, t, g = fixed.numbers
         console.print(f"\nThe best rounds of one H, ({h}, {t:.4g} s), have g = {g:.4g} /s.")
+    _print_notices(console, plan.notices)
 
 
-_KNOWN = {"nothing": "nothing of their leaving", "mean": "the mean stay", "leaving": "when they leave"}
+_KNOWN = {
+    "nothing": "nothing of their leaving",
+    "mean": "the mean stay",
+    "predicted": "the way left and their speed",
+    "leaving": "when they leave",
+}
 
 
 def _scenario_table(scenario: Scenario) -> Table:
@@ -150,11 +161,23 @@ def _plan_table(plan: Plan, noise_uploads: float = 0.0) -> Table:
             "objective_error", f"{plan.objective_error:.1e}", "share of g by which a better plan may be better"
         )
     table.add_row("expected_uploads", f"{plan.expected_uploads:.4g}", "uploads per round")
-    table.add_row("valid_round_prob", f"{plan.valid_round_prob:.4g}", "chance of a round with an upload")
+    _add_valid_prob(table, plan)
     if isinstance(plan, GuaranteedPlan):
         told = f"P{{M ≥ {plan.least_uploads}}}, chance of at least {plan.least_uploads} uploads"
         table.add_row("least_uploads_prob", f"{plan.least_uploads_prob:.4g}", told)
     return table
+
+
+def _add_valid_prob(table: Table, plan: Plan | AnytimePlan) -> None:
+    table.add_row("valid_round_prob", f"{plan.valid_round_prob:.4g}", "chance of a round with an upload")
+    if plan.valid_round_prob_interval is not None:
+        low, high = plan.valid_round_prob_interval
+        table.add_row("", f"{low:.4g} to {high:.4g}", "in 95 of 100 further recordings as long")
+
+
+def _print_notices(console: Console, notices: "Sequence[str]") -> None:
+    for sentence in notices:
+        console.print(f"\n[bold]Note[/bold]: {escape(sentence)}.", soft_wrap=True)
 
 
 def _price(plan: GuaranteedPlan) -> str:
@@ -201,38 +224,74 @@ def print_trace_plan(console: Console, crossings: "Crossings", title: str, plan:
             f" g = {other.promised_objective:.4f} /s; on this road it would give {other.real_objective:.4f} /s.",
             soft_wrap=True,
         )
+    if isinstance(plan, TracePlan):
+        _print_notices(console, plan.notices)
 
 
 def print_simulation(console: Console, result: "Simulation") -> None:
     console.print(f"[bold]{result.rounds} rounds[/bold] with H = {result.local_steps}, T = {result.round_s:.4f} s")
-    table = Table(box=None)
-    for column in ("", "measured", "95 % interval", "promised"):
-        table.add_column(column, justify="left" if not column else "right")
-    for name, measured, promised in (
-        ("uploads per round", result.mean_uploads, f"{result.expected_uploads:.4f}"),
-        ("chance of an empty round", result.empty_prob, f"{result.expected_empty_prob:.4f}"),
-        ("variance/mean of uploads", result.variance_to_mean, "1.0000"),
-        ("trainings that count", result.contributing_share, ""),
-    ):
-        table.add_row(name, f"{measured.value:.4f}", f"{measured.low:.4f} to {measured.high:.4f}", promised)
-    console.print(table)
+    rows = (
+        ("uploads per round", result.mean_uploads, result.expected_uploads),
+        ("chance of an empty round", result.empty_prob, result.expected_empty_prob),
+        ("variance/mean of uploads", result.variance_to_mean, 1.0 if result.poisson is None else None),
+        ("trainings that count", result.contributing_share, None),
+    )
+    theorem = None if result.poisson is None else (*result.poisson, 1.0, None)
+    console.print(_measured_table(rows, theorem))
     if result.classes:
         console.print("\n[bold]By class[/bold]")
-        console.print(_class_table(result))
+        console.print(_class_table(result.classes))
     if result.warning is not None:
         console.print(f"\n[bold]Warning[/bold]: {result.warning}", soft_wrap=True)
 
 
-def _class_table(result: "Simulation") -> Table:
+def print_anytime_simulation(console: Console, result: "AnytimeSimulation") -> None:
+    known = _KNOWN[result.asked.knows] + (f", wrong by {result.asked.error:.0%}" if result.asked.error else "")
+    console.print(
+        f"[bold]{result.rounds} anytime rounds[/bold] with T = {result.round_s:.4f} s of vehicles that know {known}"
+    )
+    named = (
+        ("steps of the longest training", result.longest_steps),
+        ("steps of all uploads", result.delivered_steps),
+        ("uploads per round", result.uploads),
+        ("chance of an empty round", result.empty_prob),
+        ("trainings that are lost", result.lost_share),
+    )
+    console.print(_measured_table([(name, each.measured, each.expected) for name, each in named]))
+    console.print(f"\n[bold]v[/bold] = {result.objective:.4f} valid local steps per second")
+    if result.assumed is not None:
+        console.print(f"\n[bold]Assumed[/bold]: {result.assumed}.", soft_wrap=True)
+    if result.classes:
+        console.print("\n[bold]By class[/bold]")
+        console.print(_class_table(result.classes))
+
+
+def _measured_table(
+    rows: "Iterable[tuple[str, Estimate, float | None]]", theorem: "Sequence[float | None] | None" = None
+) -> Table:
+    """With what Theorem 1 says of each row in a column of its own, where something else is promised."""
+    table, beside = Table(box=None), theorem is not None
+    for column in ("", "measured", "95 % interval", "promised", *["by Theorem 1"] * beside):
+        table.add_column(column, justify="left" if not column else "right")
+    for i, (name, measured, promised) in enumerate(rows):
+        said = [promised] if theorem is None else [promised, theorem[i]]
+        numbers = ("" if each is None else f"{each:.4f}" for each in said)
+        table.add_row(name, f"{measured.value:.4f}", f"{measured.low:.4f} to {measured.high:.4f}", *numbers)
+    return table
+
+
+_OF_CLASS = {"heard": "heard", "uploads_per_visit": "uploads per visit", "steps_per_visit": "steps per visit"}
+
+
+def _class_table(classes: "Sequence[ClassResult]") -> Table:
+    told = [name for name in _OF_CLASS if hasattr(classes[0], name)]
     table = Table(box=None)
-    for column in ("class", "visits", "heard", "promised", "uploads per visit", "promised"):
+    for column in ("class", "visits", *(word for name in told for word in (_OF_CLASS[name], "promised"))):
         table.add_column(column, justify="left" if column == "class" else "right")
-    for each in result.classes:
-        promised = each.expected_heard, each.expected_uploads_per_visit
-        heard, uploads = ("–" if value is None else f"{value:.4f}" for value in promised)
-        table.add_row(
-            escape(each.name), f"{each.visits}", f"{each.heard:.4f}", heard, f"{each.uploads_per_visit:.4f}", uploads
-        )
+    for each in classes:
+        values = [getattr(each, key) for name in told for key in (name, f"expected_{name}")]
+        numbers = ("–" if value is None else f"{value:.4f}" for value in values)
+        table.add_row(escape(each.name), f"{each.visits}", *numbers)
     return table
 
 
@@ -254,9 +313,8 @@ def print_following(console: Console, result: "Following") -> None:
     table.add_row("objective", f"[bold]{result.objective:.4g}[/bold] /s", "valid local steps per second")
     better = "" if gain is None else f", following gives {gain:+.1%}"
     table.add_row("kept", f"{result.kept_objective:.4g} /s", f"with the first plan throughout{better}")
-    table.add_row(
-        "changes", f"{result.changes}", f"of the plan; at last H = {last.local_steps}, T = {last.round_s:.2f} s"
-    )
+    h = "" if last.local_steps is None else f"H = {last.local_steps}, "
+    table.add_row("changes", f"{result.changes}", f"of the plan; at last {h}T = {last.round_s:.2f} s")
     console.print(table)
     console.print(f"\n[bold]Known[/bold] after {last.at_s - result.notes[0].at_s:.0f} s, with 95 % intervals")
     known = Table(box=None, show_header=False)
@@ -288,6 +346,8 @@ def print_training(
         f"[bold]{len(history)} rounds[/bold], {history.columns['end_s'][-1]:.0f} s of virtual time,"
         f" {int(uploads.sum())} uploads in {int((uploads > 0).sum())} rounds, {rejected} rejected"
     )
+    if (told := _cost_line(history)) is not None:
+        console.print(told)
     table = Table(box=None)
     for column in ("", "at the start", "at the end", "best", *baselines):
         table.add_column(column, justify="left" if not column else "right")
@@ -304,6 +364,13 @@ def print_training(
     for sentence in notices:
         console.print(f"[bold]Note[/bold]: {escape(sentence)}", soft_wrap=True)
     console.print(f"The run is in {escape(str(out))}.", soft_wrap=True)
+
+
+def _cost_line(history: "History") -> str | None:
+    sent, energy_j = history.total("bytes"), history.total("energy_j")
+    if sent is None or energy_j is None:
+        return None
+    return f"{sent / 1e6:.4g} MB sent, {energy_j / 1e3:.4g} kJ drawn by vehicles"
 
 
 def _privacy_line(told: "Mapping[str, Any]") -> str:
@@ -343,6 +410,7 @@ _COUNTED = {
     "began": "orders",
     "uploaded": "uploads",
     "rejected": "rejected",
+    "sat_out": "sat out",
     "cut_off": "cut off",
     "late": "late",
     "failed": "failed",

@@ -19,6 +19,7 @@ from mobfl.cli.options import (
     json_option,
     load,
     local_option,
+    longest_stay_option,
     need,
     parse_target,
     plan_option,
@@ -57,6 +58,7 @@ class _Asked(NamedTuple):
     codec: str | None
     trace: Path | None
     section: str | None
+    longest_stay_s: float | None
     traffic: str | None
     seed: int
     backend: str
@@ -82,6 +84,7 @@ class _Asked(NamedTuple):
 @click.option("--option", "options", metavar="KEY=VALUE", multiple=True, help="An option of the task; may be repeated.")
 @trace_option
 @section_option
+@longest_stay_option
 @traffic_option
 @seed_option
 @click.option("--backend", default="auto", show_default=True, metavar="NAME", help="auto, fused or torch.")
@@ -121,14 +124,17 @@ def _build_job(asked: _Asked) -> "Job":
     from mobfl.learning.task import TaskRequest
     from mobfl.runs.job import Job
     from mobfl.runs.training import check_settings
+    from mobfl.servers.anytime import needs_tracks
     from mobfl.servers.names import server_of
     from mobfl.tasks.catalogue import build_task
 
     check_settings(asked.out, asked.resume, cores(asked.workers), asked.checkpoint_s)
     scenario = load(asked.scenario, asked.settings)
     options = dict(parse_setting(option, "--option", "KEY=VALUE") for option in asked.options)
-    crossings, trace = find_traffic(asked.traffic, asked.trace, asked.section, scenario, asked.seed)
-    server_of(asked.wanted, asked.rule, scenario, crossings)  # which says at once if no plan is possible
+    where = asked.traffic, asked.trace, asked.section, asked.longest_stay_s
+    crossings, trace = find_traffic(*where, scenario, asked.seed, needs_tracks(asked.wanted))
+    if not scenario.link.by_rates:  # else task and codec decide how long transfers take
+        server_of(asked.wanted, asked.rule, scenario, crossings)  # which says at once if no plan is possible
     with working("preparing data") as progress:
         request = TaskRequest(
             options, find_data(asked.data), scenario.training.loss_scale, asked.backend, asked.device,
@@ -189,7 +195,7 @@ def _report(asked: _Asked, goals: Goals, job: "Job", history: "History") -> None
     from mobfl.runs.by_class import shares_by_class
     from mobfl.runs.folder import read_run
 
-    shares = shares_by_class(job) if len(job.scenario.classes) > 1 else []
+    shares = shares_by_class(job, len(history)) if len(job.scenario.classes) > 1 else []
     results = read_run(asked.out)["results"]
     if not asked.as_json:
         last = (results["notices"], asked.out, results.get("privacy"))
