@@ -99,6 +99,13 @@ def endless(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return file.read_bytes()
 
 
+@pytest.fixture(scope="module")
+def long_to_read() -> bytes:
+    """A trace whose reading alone takes seconds."""
+    rows = (f"{i},{i},{i + 20}" for i in range(400_000))
+    return "\n".join(["vehicle,enter_s,leave_s", *rows]).encode()
+
+
 def begin_trace(page: PageServer, content: bytes, job: str = "") -> http.client.HTTPConnection:
     connection = http.client.HTTPConnection("127.0.0.1", page.port, timeout=120)
     query = urlencode({"name": "a.csv", "job": job})
@@ -190,16 +197,16 @@ def alive(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-def test_workers_end_with_the_page_and_leave_no_file(endless: bytes, tmp_path: Path, number: signal.Signals) -> None:
-    with page_server(environment={"TMPDIR": str(tmp_path)}) as page:
-        trace = begin_trace(page, endless)
+def test_workers_end_with_the_page_and_leave_no_file(
+    long_to_read: bytes, tmp_path: Path, number: signal.Signals
+) -> None:
+    with page_server(environment={"TMPDIR": str(tmp_path)}) as page, closing(begin_trace(page, long_to_read)):
         at_work(page, 1)
         (worker,) = page.workers()
         wait_until(lambda: unnamed_files(worker))  # it reads the trace
         page.process.send_signal(number)
         _, said = page.process.communicate(timeout=120)
         wait_until(lambda: not alive(worker))
-        trace.close()
     assert said.strip() == ""  # but for the line that Ctrl-C ends
     assert [file for file in tmp_path.rglob("*") if file.is_file()] == []
 
