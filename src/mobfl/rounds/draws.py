@@ -22,7 +22,7 @@ class Draws:
     """The draws of one seed on a road with these delays."""
 
     def __init__(self, delays: Delays, seed: int) -> None:
-        self.delays = delays
+        self.delays, self.seed = delays, seed
         self._compute, self._class = stream(seed, "compute"), stream(seed, "class")
         self._leaving = stream(seed, "predicted leaving")
         self._shares = [each.share for each in delays.classes]

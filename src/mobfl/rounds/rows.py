@@ -19,11 +19,35 @@ class Outcome(IntEnum):
     LEFT_EARLY = 1  # the vehicle was gone before its upload was done
     ROUND_OVER = 2  # the round ended before its upload was done
     SAT_OUT = 3  # not one step would have fitted
+    RADIO = 4  # its steps alone would have been done in time, but transfers took too long
+    PARTIAL = 5  # a part of its upload had arrived by then, and counts
 
 
 _ROW_COLUMNS = (
     "round", "vehicle", "key", "attempt", "begin_s", "compute_s", "end_s", "outcome", "vehicle_class", "steps",
 )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Transfers:
+    """Where transfers share a radio: when they were done, of the rows that have them.
+
+    Args:
+        train_s: When the download was complete; NaN if it never was.
+        send_s: When the upload began; NaN if it never did.
+        sent: The share of the upload that had arrived by `end_s`.
+    """
+
+    train_s: Array
+    send_s: Array
+    sent: Array
+
+    def take(self, kept: Any) -> "Transfers":
+        return Transfers(self.train_s[kept], self.send_s[kept], self.sent[kept])
+
+    def bps(self, upload_bits: float, end_s: Array) -> Array:
+        """The mean rate of what was sent; NaN where nothing was."""
+        return upload_bits * self.sent / (end_s - self.send_s)
 
 
 @dataclass(frozen=True)
@@ -45,25 +69,38 @@ class VehicleRows:
     outcome: NDArray[np.int8]
     vehicle_class: NDArray[np.int8]  # its place in the fleet
     steps: Integers  # that it set out to take
+    transfers: Transfers | None = None  # where there is a radio: then `end_s` is when an upload was complete, too
 
     def __len__(self) -> int:
         return len(self.round)
+
+    def stages_s(self, delays: Delays) -> tuple[Array, Array, Array]:
+        """When steps begin, when the upload begins and when it is done, of all who got so far."""
+        if self.transfers is None:
+            return delays.stages_s(self.begin_s, self.compute_s)
+        return self.transfers.train_s, self.transfers.send_s, self.end_s
 
     @property
     def taking_part(self) -> NDArray[np.bool_]:
         return self.outcome != Outcome.SAT_OUT
 
+    @property
+    def downloading(self) -> NDArray[np.bool_]:
+        """Who began to download: with a radio everybody does, and may find then that no step fits."""
+        return self.taking_part if self.transfers is None else np.ones(len(self), bool)
+
     def of_rounds(self, first: int, stop: int) -> "VehicleRows":
         """The rows of the rounds from `first` to before `stop`."""
         kept = slice(*np.searchsorted(self.round, [first, stop]))
-        return VehicleRows(self.names, *(getattr(self, name)[kept] for name in _ROW_COLUMNS))
+        transfers = self.transfers and self.transfers.take(kept)
+        return VehicleRows(self.names, *(getattr(self, name)[kept] for name in _ROW_COLUMNS), transfers)
 
     def to_dicts(self, delays: Delays) -> list[dict[str, Any]]:
         """With the instant at which each stage begins, None where it was not reached, and how it ended when.
 
         The class is told where there is more than one.
         """
-        train, upload, uploaded = delays.stages_s(self.begin_s, self.compute_s)
+        train, upload, uploaded = self.stages_s(delays)
         done = np.where(self.outcome == Outcome.UPLOADED, uploaded, self.end_s)
         reached = np.where(self.taking_part, done, -np.inf)
         names = [each.name for each in delays.classes]
@@ -154,7 +191,11 @@ def joined(blocks: list[Rounds]) -> Rounds:
         return np.concatenate([getattr(part, name) for part in parts])
 
     rows = [block.vehicles for block in blocks if block.vehicles is not None]
-    vehicles = VehicleRows(rows[-1].names, *(column(name, rows) for name in _ROW_COLUMNS)) if rows else None
+    vehicles = None
+    if rows:
+        parts = [row.transfers for row in rows if row.transfers is not None]
+        transfers = Transfers(*(column(name, parts) for name in ("train_s", "send_s", "sent"))) if parts else None
+        vehicles = VehicleRows(rows[-1].names, *(column(name, rows) for name in _ROW_COLUMNS), transfers)
     counted = [block.fitted for block in blocks if block.fitted is not None]
     fitted = Fitted(*(column(name, counted) for name in Fitted._fields)) if counted else None
     return replace(first, **{name: column(name, blocks) for name in _ROUND_COLUMNS}, vehicles=vehicles, fitted=fitted)

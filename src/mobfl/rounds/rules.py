@@ -14,12 +14,14 @@ from numba import njit
 from numpy.typing import NDArray
 
 from mobfl.mobility.crossings import Crossings
-from mobfl.mobility.predicting import ways_of
+from mobfl.mobility.predicting import Ways, ways_of
 from mobfl.mobility.tracks import Tracks
+from mobfl.rounds.air import Air, Channel, Shadows
 from mobfl.rounds.draws import Draws, compute_s, exponential_s
 from mobfl.rounds.fitting import expected_stay_s, fitting_steps
 from mobfl.rounds.orders import FOREVER, AsManyAsFit, Policy, Steps
-from mobfl.rounds.rows import Array, Fitted, Integers, Rounds, VehicleRows, joined
+from mobfl.rounds.rows import Array, Fitted, Integers, Rounds, Transfers, VehicleRows, joined
+from mobfl.rounds.window import Cars, Crowd, Log, Turn, run_radio_rounds
 from mobfl.theory import Delays
 from mobfl.theory.delays import EXPONENTIAL
 
@@ -36,15 +38,18 @@ def simulate_rounds(
     delays: Delays,
     seed: int,
     *,
+    channel: Channel | None = None,
     start_s: float = 0.0,
     until_s: float = -np.inf,
     keep_vehicles: bool = True,
 ) -> Iterator[Rounds]:
     """The rounds from `start_s` on, in blocks, until the traffic has ended and `until_s` has come.
 
-    Memory does not grow with the duration.
+    With a `channel` transfers take as long as its rates let them, and those of the delays are not asked for. Memory
+    does not grow with the duration.
     """
-    road = _Road(iter(traffic), Draws(delays, seed), last_s=until_s)
+    air = None if channel is None else channel.air(seed)
+    road = _Road(iter(traffic), Draws(delays, seed), air, last_s=until_s)
     number, origin, done = 0, start_s, 0
     order = policy.next_order(None)
     seen = list[Rounds]()  # of the present order
@@ -77,18 +82,19 @@ class _Vehicles:
     attempt: Integers
     vehicle_class: NDArray[np.int8]
     track: Integers  # its row in the road's tracks, below 0 where it has none
+    origin_s: Array  # when it really entered: where it is follows from that
 
     @classmethod
     def none(cls) -> "_Vehicles":
         whole, real = np.empty(0, np.int64), np.empty(0)
-        return cls(whole, np.empty(0, np.uint64), real, real, whole, np.empty(0, np.int8), whole)
+        return cls(whole, np.empty(0, np.uint64), real, real, whole, np.empty(0, np.int8), whole, real)
 
     def __len__(self) -> int:
         return len(self.label)
 
     @property
-    def arrays(self) -> tuple[Any, ...]:
-        return self.label, self.key, self.enter_s, self.leave_s, self.attempt, self.vehicle_class, self.track
+    def arrays(self) -> Cars:
+        return Cars(*vars(self).values())
 
     def since(self, start_s: float) -> "_Vehicles":
         """Those who did not leave before; nobody knows for how long they have been there."""
@@ -108,6 +114,7 @@ class _Road:
 
     traffic: Iterator[Crossings]
     draws: Draws
+    air: Air | None = None
     there: _Vehicles = field(default_factory=_Vehicles.none)
     coming: _Vehicles = field(default_factory=_Vehicles.none)
     names: NDArray[Any] | None = None
@@ -130,17 +137,41 @@ class _Road:
         vehicles = self.there.plus(self.coming.take(slice(entering)))
         if number == 0:
             vehicles = vehicles.since(starts[0])
-        rows = _empty_rows(_most_pairs(vehicles, starts[0], starts[ready - 1] + t, t) if keep_vehicles else 0)
+        pairs = _most_pairs(vehicles, starts[0], starts[ready - 1] + t, t) if keep_vehicles else 0
         fitted = Fitted(*np.zeros((3, ready), np.int64)) if isinstance(asked, AsManyAsFit) else None
+        stretch = starts[:ready], t, asked, number, vehicles, (present, uploads), pairs, fitted
+        stay, kept = self._run(*stretch) if self.air is None else self._run_on_air(self.air, *stretch)
+        self.there, self.coming = vehicles.take(stay), self.coming.take(slice(entering, None))
+        return present, uploads, kept if keep_vehicles else None, fitted
+
+    def _run(
+        self, starts: Array, t: float, asked: Steps, number: int, vehicles: _Vehicles, counts: tuple[Integers, Integers],
+        most: int, fitted: Fitted | None,
+    ) -> tuple[Integers, VehicleRows]:  # fmt: skip
+        """Who is there afterwards, and the rows, of which there are at most so many."""
+        rows = _empty_rows(most)
         stay, pairs = _run_rounds(
-            starts[:ready], t, self.draws.delays_of(asked), number, len(self.there), vehicles.arrays,
-            (present, uploads), rows, self.draws.fitting(asked), fitted, ways_of(self.tracks),
+            starts, t, self.draws.delays_of(asked), number, len(self.there), vehicles.arrays,
+            counts, rows, self.draws.fitting(asked), fitted, ways_of(self.tracks),
         )  # fmt: skip
         if not isinstance(asked, AsManyAsFit):
             rows[-1][:pairs] = asked
-        self.there, self.coming = vehicles.take(stay), self.coming.take(slice(entering, None))
-        kept = VehicleRows(self.names, *(row[:pairs] for row in rows)) if keep_vehicles else None
-        return present, uploads, kept, fitted
+        return stay, VehicleRows(self.names, *(row[:pairs] for row in rows))
+
+    def _run_on_air(
+        self, air: Air, starts: Array, t: float, asked: Steps, number: int, vehicles: _Vehicles,
+        counts: tuple[Integers, Integers], most: int, fitted: Fitted | None,
+    ) -> tuple[Integers, VehicleRows]:  # fmt: skip
+        """The same where transfers share a radio."""
+        cars, log = vehicles.arrays, Log.empty(most)
+        _, laws = self.draws.delays_of(asked)
+        stay = run_radio_rounds(
+            air, starts, t, CLOCK_ROUNDING * max(abs(starts[0]), abs(starts[-1] + t)), cars, Turn.none(len(cars.key)),
+            Shadows.none(len(cars.key)), laws, self.draws.fitting(asked),
+            0 if isinstance(asked, AsManyAsFit) else asked, ways_of(self.tracks), Crowd.of(len(cars.key), len(self.there)),
+            log, number, counts, fitted,
+        )  # fmt: skip
+        return stay, rows_of(log, cars, self.names)
 
     def _look_ahead(self) -> bool:
         """Takes in the next block of crossings; False once the last vehicle has left."""
@@ -163,7 +194,8 @@ class _Road:
         self.seen += len(block)
         keys, attempts = self.draws.keys(block.keys), np.zeros(len(block), np.int64)
         labels, classes = label.astype(np.int64, copy=False), self.draws.classes(keys)
-        return _Vehicles(labels, keys, block.enter_s, block.leave_s, attempts, classes, self._tracked(block))
+        times = block.enter_s, block.leave_s
+        return _Vehicles(labels, keys, *times, attempts, classes, self._tracked(block), block.enter_s)
 
     def _tracked(self, block: Crossings) -> Integers:
         """Takes in the block's tracks; where each vehicle's now is."""
@@ -174,10 +206,32 @@ class _Road:
         return np.arange(first, first + len(block))
 
 
+def gathered(traffic: Iterable[Crossings], draws: Draws, start_s: float, until_s: float) -> tuple[Cars, Ways]:
+    """Whoever is there at some time from start to end, in the order of entering, and their tracks."""
+    road = _Road(iter(traffic), draws)
+    while road.horizon_s <= until_s and road._look_ahead():
+        pass
+    vehicles = road.coming.take(slice(int(np.searchsorted(road.coming.enter_s, until_s, side="right"))))
+    return vehicles.since(start_s).arrays, ways_of(road.tracks)
+
+
 def _most_pairs(vehicles: _Vehicles, start_s: float, end_s: float, t: float) -> int:
     """At least the number of vehicle-round pairs from start to end."""
     time = np.minimum(vehicles.leave_s, end_s) - np.maximum(vehicles.enter_s, start_s)
     return int((np.maximum(time, 0.0) / t).sum()) + 3 * len(vehicles)
+
+
+def rows_of(log: Log, cars: Cars, names: NDArray[Any] | None) -> VehicleRows:
+    """The turns of a log, by rounds and in the order of entering."""
+    columns = [column[: log.rows[0]] for column in log[1:]]
+    order = np.lexsort(columns[2::-1])  # by round, vehicle and attempt
+    number, vehicle, attempt, begin_s, compute_s, steps, train_s, send_s, end_s, sent, outcome = (
+        column[order] for column in columns
+    )
+    return VehicleRows(
+        names, number, cars.label[vehicle], cars.key[vehicle], attempt, begin_s, compute_s, end_s, outcome,
+        cars.vehicle_class[vehicle], steps, Transfers(train_s, send_s, sent),
+    )  # fmt: skip
 
 
 def _empty_rows(pairs: int) -> tuple[Any, ...]:
@@ -196,7 +250,7 @@ def _run_rounds(starts, t, delays, number, there, vehicles, counts, rows, fittin
     paper = len(laws.law) == 1 and laws.law[0] == EXPONENTIAL  # then nobody's class has to be looked up
     least_s, extra_s = laws.least_s[0], laws.extra_s[0]
     present, uploads = counts
-    label, key, enter, leave, attempt, place, track = vehicles
+    label, key, enter, leave, attempt, place, track = vehicles[:7]
     row_round, row_vehicle, row_key, row_attempt, row_begin, row_compute, row_end = rows[:7]
     row_outcome, row_place, row_steps = rows[7:]
     keep_rows = len(row_round) > 0

@@ -52,7 +52,7 @@ class Costs:
         effort = self._effort(step)
         up = effort.uploads * self.upload_bytes - self._cut_short(step) - self._ahead
         up, self._ahead = max(up, 0.0), max(-up, 0.0)
-        sending_s = self.upload_s * up / self.upload_bytes
+        sending_s = self.upload_s * up / self.upload_bytes if effort.sending_s is None else effort.sending_s
         return {
             "bytes": round(effort.downloads * self.download_bytes + up),
             "energy_j": self.energy.transmit_w * sending_s + self.energy.compute_w * effort.compute_s,

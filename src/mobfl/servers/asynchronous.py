@@ -12,6 +12,7 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from mobfl.errors import InputError
 from mobfl.servers.efforts import Efforts
+from mobfl.servers.on_air import asynchronous_on_air
 from mobfl.servers.site import Site, Vehicle
 from mobfl.servers.steps import Contribution, ServerStep, check_local_steps
 
@@ -53,6 +54,7 @@ class Asynchronous:
 
     name: ClassVar[str] = "async"
     makes_stale: ClassVar[bool] = True
+    knows_radio: ClassVar[bool] = True
 
     local_steps: int
     uploads: int = 1
@@ -73,6 +75,9 @@ class Asynchronous:
         return {"policy": self.name, "local_steps": self.local_steps, "round_s": None, "uploads": self.uploads}
 
     def steps(self, site: Site) -> Iterator[ServerStep]:
+        if site.channel is not None:
+            return asynchronous_on_air(site, self.local_steps, self.uploads)
+
         def set_out(vehicle: Vehicle, attempt: int, part: int, at_s: float) -> Undertaking:  # noqa: ARG001
             delay_s = site.delay_s(vehicle, attempt, self.local_steps)
             return Undertaking(self.local_steps, delay_s - site.delays.transfer_s, at_s + delay_s)

@@ -4,15 +4,16 @@ Anytime rounds are such rounds too: their policy orders as many steps as fit.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mobfl.errors import InputError
 from mobfl.learning.rules import GUARDED_MEAN
 from mobfl.rounds.orders import AsManyAsFit, FixedPlan, Policy
-from mobfl.rounds.rows import Outcome, Rounds, VehicleRows
+from mobfl.rounds.rows import Array, Outcome, Rounds, VehicleRows
 from mobfl.rounds.rules import simulate_rounds
 from mobfl.servers.site import Site
 from mobfl.servers.steps import Contribution, Effort, Schedule, ServerStep
@@ -26,6 +27,7 @@ class PlannedRounds:
     """Rounds of a policy; `description` is what run.json says of them."""
 
     makes_stale: ClassVar[bool] = False
+    knows_radio: ClassVar[bool] = True
 
     policy: Policy
     description: Mapping[str, Any] = field(default_factory=dict)
@@ -54,7 +56,7 @@ class PlannedRounds:
     def steps(self, site: Site) -> Iterator[ServerStep]:
         """They go on when nobody comes any more, to beyond the training's end."""
         blocks = simulate_rounds(
-            site.traffic, self.policy, site.delays, site.seed,
+            site.traffic, self.policy, site.delays, site.seed, channel=site.channel,
             start_s=site.start_s, until_s=site.start_s + 2 * site.duration_s,
         )  # fmt: skip
         for block in blocks:
@@ -84,9 +86,13 @@ def contributions(block: Rounds, rows: VehicleRows, origin_s: float) -> list[Con
         begin_s = rows.begin_s[done]
     else:
         begin_s = block.start_s[rows.round[done] - block.round[0]]
-    numbers = (rows.attempt[done], rows.round[done], begin_s - origin_s, rows.steps[done])
+    numbers = [rows.attempt[done], rows.round[done], begin_s - origin_s, rows.steps[done]]
     columns = (column.tolist() for column in numbers)
-    return [Contribution(*row) for row in zip(rows.key[done], *columns, strict=True)]
+    found = [Contribution(*row) for row in zip(rows.key[done], *columns, strict=True)]
+    if rows.transfers is None:
+        return found
+    times = zip(rows.compute_s[done].tolist(), (rows.end_s - rows.transfers.send_s)[done].tolist(), strict=True)
+    return [replace(each, compute_s=spent, upload_s=sent) for each, (spent, sent) in zip(found, times, strict=True)]
 
 
 def efforts_of(block: Rounds, rows: VehicleRows, delays: Delays) -> list[Effort]:
@@ -95,12 +101,21 @@ def efforts_of(block: Rounds, rows: VehicleRows, delays: Delays) -> list[Effort]
     Where nobody knows how long a training would have taken (it is NaN), it was cut off.
     """
     place, count = rows.round - block.round[0], len(block)
-    train_s, upload_s, _ = delays.stages_s(rows.begin_s, rows.compute_s)
+    begun, trained_s, sending_s = spent(rows, delays)
+    each = (rows.downloading, begun, trained_s, *([] if sending_s is None else [sending_s]))
+    columns = [np.bincount(place, weights, count).tolist() for weights in each]
+    return [Effort(int(downloads), int(uploads), *seconds) for downloads, uploads, *seconds in zip(*columns, strict=True)]
+
+
+def spent(rows: VehicleRows, delays: Delays) -> tuple[NDArray[np.bool_], Array, Array | None]:
+    """Whether each began to upload, and for how long it trained and, where that is known, sent."""
+    train_s, upload_s, _ = rows.stages_s(delays)
     begun = (rows.outcome == Outcome.UPLOADED) | (rows.taking_part & (upload_s <= rows.end_s))
     trained_s = np.clip(np.fmin(upload_s, rows.end_s) - train_s, 0.0, None) * rows.taking_part
-    each = (rows.taking_part, begun, trained_s)
-    columns = [np.bincount(place, weights, count).tolist() for weights in each]
-    return [Effort(int(downloads), int(uploads), spent_s) for downloads, uploads, spent_s in zip(*columns, strict=True)]
+    if rows.transfers is None:
+        return begun, trained_s, None
+    # NaN is what never came.
+    return begun, np.nan_to_num(trained_s), np.nan_to_num(rows.end_s - upload_s)
 
 
 def deployable(schedule: Schedule) -> Policy:

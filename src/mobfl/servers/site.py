@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from mobfl.mobility.crossings import Crossings
+from mobfl.rounds.air import Channel
 from mobfl.rounds.draws import Draws
 from mobfl.rounds.rules import CLOCK_ROUNDING, TIME_ROUNDING
 from mobfl.theory import Delays
@@ -42,6 +43,7 @@ class Site:
         seed: Of the computing delays.
         start_s: When training begins, on the traffic's clock.
         duration_s: How long it lasts.
+        channel: The radio that transfers share; None where they take the delays' own seconds.
     """
 
     traffic: Iterable[Crossings]
@@ -49,6 +51,7 @@ class Site:
     seed: int
     start_s: float  # when training begins, on the traffic's clock
     duration_s: float
+    channel: Channel | None = None
 
     @cached_property
     def draws(self) -> Draws:

@@ -48,11 +48,13 @@ class Effort:
         downloads: How many were begun.
         uploads: How many were begun.
         compute_s: Seconds of training, those of all vehicles together.
+        sending_s: Seconds of uploading, those of all together; None where every upload takes the link's own.
     """
 
     downloads: int = 0
     uploads: int = 0
     compute_s: float = 0.0
+    sending_s: float | None = None
 
     def __add__(self, other: "Effort") -> "Effort":
         return Effort(self.downloads + other.downloads, self.uploads + other.uploads, self.compute_s + other.compute_s)
@@ -119,4 +121,9 @@ def check_local_steps(name: str, local_steps: int) -> None:
 
 def server_steps(schedule: Schedule, site: Site) -> Iterator[ServerStep]:
     """Those that end within the training."""
+    if site.channel is not None and not getattr(schedule, "knows_radio", False):
+        raise InputError(
+            f"plan {schedule.name} takes transfers that last the same for all, got a scenario with a radio: choose"
+            " rounds, anytime, wait-for-all or async, or leave out the table radio"
+        )
     return takewhile(lambda step: step.end_s <= site.end_s, schedule.steps(site))

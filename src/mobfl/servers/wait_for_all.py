@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from mobfl.learning.rules import GUARDED_MEAN
 from mobfl.servers.arrivals import Arrivals
 from mobfl.servers.efforts import Efforts
+from mobfl.servers.on_air import waiting_on_air
 from mobfl.servers.site import Site, Vehicle
 from mobfl.servers.steps import Contribution, ServerStep, check_local_steps
 
@@ -26,6 +27,7 @@ class WaitForAll:
     rule: ClassVar[str] = GUARDED_MEAN
     makes_stale: ClassVar[bool] = False
     least: ClassVar[str] = "as long as its first round takes"
+    knows_radio: ClassVar[bool] = True
 
     local_steps: int
 
@@ -36,6 +38,9 @@ class WaitForAll:
         return {"policy": self.name, "local_steps": self.local_steps, "round_s": None}
 
     def steps(self, site: Site) -> Iterator[ServerStep]:
+        return self._waiting(site) if site.channel is None else waiting_on_air(site, self.local_steps)
+
+    def _waiting(self, site: Site) -> Iterator[ServerStep]:
         arrivals, attempts = Arrivals(site.vehicles()), Counter[int]()
         there, now_s = list[Vehicle](), 0.0
         for number in count():

@@ -1,0 +1,208 @@
+"""The radio as rounds see it: where a vehicle is, and how many bits a second it gets there in which company.
+
+All formulas are theory's: here are only their coefficients, for compiled code that asks millions of times. Rates hold
+for a cell of time, as they are in its middle.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from mobfl import theory
+from mobfl.errors import InputError
+from mobfl.rng import normal, stream, vehicle_key
+from mobfl.scenario import Radio, Scenario
+
+CELL_S = 0.1  # halving it changes the outcome of fewer than one pair of vehicle and round in a thousand
+# Shadows are drawn at places so far apart, as a share of the distance at which they have faded to 1/e.
+_SHADOW_STEP = 0.2
+# Between these spectral efficiency is looked up where fading makes it a mean; below it is proportional to the SNR.
+_LEAST_DB, _MOST_DB, _CURVE_STEP_DB = -60.0, 140.0, 0.01
+_LN_2 = math.log(2.0)
+
+
+class Air(NamedTuple):
+    """A radio and what travels over it, as compiled code wants them."""
+
+    up_hz: float
+    down_hz: float
+    up_db: float  # SNR at one metre, of one who has the whole band
+    down_db: float
+    slope_db: float  # by which it falls when the distance grows tenfold
+    efficiency: float
+    most: float  # bit/s/Hz
+    curve: NDArray[np.float64]  # mean spectral efficiency by SNR where there is fading, else empty
+    shadow_db: float
+    shadow_step_m: float
+    shadow_rho: float  # correlation from one step to the next
+    shadows: np.uint64  # the stream that they are drawn from
+    up_bits: float
+    down_bits: float
+    fifo: bool  # one sends at a time, whoever was ready first
+    broadcast: bool
+    partial: bool  # whether what has arrived of an upload is worth something
+    along_m: float  # where the station stands, from where vehicles enter; NaN in the middle of everybody's way
+    aside_m2: float  # the square of its distance from the lane
+    length_m: float  # of the way of a vehicle without a track
+    cell_s: float
+
+
+@dataclass(frozen=True)
+class Channel:
+    """A radio with the bytes that travel over it.
+
+    Args:
+        radio: Its table in the scenario.
+        download_bytes: What travels down.
+        upload_bytes: What travels up.
+        length_m: The way of a vehicle that has no track.
+        partial: Whether a part of an upload is worth something.
+        cell_s: For how long a rate is taken to hold.
+    """
+
+    radio: Radio
+    download_bytes: int
+    upload_bytes: int
+    length_m: float
+    partial: bool = False
+    cell_s: float = CELL_S
+
+    @classmethod
+    def of(cls, scenario: Scenario) -> "Channel | None":
+        """The scenario's; None where transfers take its seconds."""
+        if scenario.radio is None:
+            return None
+        link = scenario.link
+        if link.model_bytes is None:
+            raise InputError(
+                "link.model_bytes must be given with a radio where no task is trained, got none: how long transfers"
+                " take is unknown"
+            )
+        down, up = link.download_bytes or link.model_bytes, link.upload_bytes or link.model_bytes
+        return cls(scenario.radio, down, up, scenario.road.length_m)
+
+    def air(self, seed: int) -> Air:
+        """With the shadows of this seed."""
+        radio = self.radio
+        loss_db = theory.path_loss_db(radio.path_loss, np.array([1.0, 10.0]), radio.carrier_ghz)
+        step_m = _SHADOW_STEP * radio.shadow_distance_m
+        return Air(
+            up_hz=radio.uplink_hz,
+            down_hz=radio.downlink_hz,
+            up_db=float(theory.uplink_snr_db(radio, 1.0)),
+            down_db=float(theory.downlink_snr_db(radio, 1.0)),
+            slope_db=float(loss_db[1] - loss_db[0]),
+            efficiency=radio.efficiency,
+            most=radio.most_bps_per_hz,
+            curve=_curve(radio),
+            shadow_db=radio.shadow_sd_db,
+            shadow_step_m=step_m,
+            shadow_rho=float(theory.shadow_correlation(radio, step_m)),
+            shadows=stream(seed, "shadowing"),
+            up_bits=8.0 * self.upload_bytes,
+            down_bits=8.0 * self.download_bytes,
+            fifo=radio.sharing == "fifo",
+            broadcast=radio.download == "broadcast",
+            partial=self.partial,
+            along_m=math.nan if radio.station_along_m is None else radio.station_along_m,
+            aside_m2=radio.station_beside_m**2 + radio.station_above_m**2,
+            length_m=self.length_m,
+            cell_s=self.cell_s,
+        )
+
+
+def _curve(radio: Radio) -> NDArray[np.float64]:
+    if radio.fading == "none":
+        return np.empty(0)
+    return theory.spectral_efficiency(radio, np.arange(_LEAST_DB, _MOST_DB + _CURVE_STEP_DB, _CURVE_STEP_DB))
+
+
+class Shadows(NamedTuple):
+    """How far each vehicle's shadows have been drawn: the place, and what they are there and at the next one."""
+
+    place: NDArray[np.int64]
+    here: NDArray[np.float64]
+    ahead: NDArray[np.float64]
+
+    @classmethod
+    def none(cls, vehicles: int) -> "Shadows":
+        return cls(np.full(vehicles, -1), np.empty(vehicles), np.empty(vehicles))
+
+
+@njit(cache=True)
+def gain_db(air, at_s, i, key, origin_s, leave_s, ways, track, shadows):
+    """By how much more or less than at one metre a vehicle is heard at this instant."""
+    way_m, whole_m = _way(air, at_s, origin_s, leave_s, ways, track)
+    along_m = 0.5 * whole_m if math.isnan(air.along_m) else air.along_m
+    gain = -0.5 * air.slope_db * math.log10((way_m - along_m) ** 2 + air.aside_m2)
+    if air.shadow_db > 0.0:
+        gain -= air.shadow_db * _shadow(air, way_m, i, key, shadows)
+    return gain
+
+
+@njit(cache=True)
+def _way(air, at_s, origin_s, leave_s, ways, track):
+    """How far it has come, and how far it will; steadily if it has no track."""
+    if track < 0:
+        stay_s = leave_s - origin_s
+        share = (at_s - origin_s) / stay_s if stay_s > 0.0 else 0.0
+        return min(max(share, 0.0), 1.0) * air.length_m, air.length_m
+    first, time_s, way_m = ways
+    start, last = first[track], first[track + 1] - 1
+    if at_s <= time_s[start]:
+        return way_m[start], way_m[last]
+    if at_s >= time_s[last]:
+        return way_m[last], way_m[last]
+    after = start + np.searchsorted(time_s[start : last + 1], at_s, side="left")
+    share = (at_s - time_s[after - 1]) / (time_s[after] - time_s[after - 1])
+    return way_m[after - 1] + share * (way_m[after] - way_m[after - 1]), way_m[last]
+
+
+@njit(cache=True)
+def _shadow(air, way_m, i, key, shadows):
+    """A draw of the vehicle and the place alone: normal, and correlated along the way as e^(−Δ/d).
+
+    It is drawn from place to place, exactly; in between it is their mean, stretched to a variance of one.
+    """
+    steps = way_m / air.shadow_step_m
+    place = np.int64(steps)
+    own, rho = vehicle_key(air.shadows, key), air.shadow_rho
+    fresh = math.sqrt(1.0 - rho * rho)
+    if shadows.place[i] < 0 or shadows.place[i] > place:
+        shadows.place[i], shadows.here[i] = 0, normal(own, 0)
+        shadows.ahead[i] = rho * shadows.here[i] + fresh * normal(own, 1)
+    while shadows.place[i] < place:
+        shadows.place[i] += 1
+        shadows.here[i] = shadows.ahead[i]
+        shadows.ahead[i] = rho * shadows.here[i] + fresh * normal(own, shadows.place[i] + 1)
+    past = steps - place
+    spread = math.sqrt(past * past + (1.0 - past) * (1.0 - past) + 2.0 * past * (1.0 - past) * rho)
+    return ((1.0 - past) * shadows.here[i] + past * shadows.ahead[i]) / spread
+
+
+@njit(cache=True)
+def uplink_bps(air, gain, senders):
+    """Of one of so many who send at once: the whole power goes into the share of the band."""
+    share_hz = air.up_hz / senders
+    return share_hz * _bps_per_hz(air, air.up_db + gain + 10.0 * math.log10(senders))
+
+
+@njit(cache=True)
+def downlink_bps(air, gain, streams):
+    """Of one of so many that the station sends at once: its power is split with the band."""
+    return air.down_hz / streams * _bps_per_hz(air, air.down_db + gain)
+
+
+@njit(cache=True)
+def _bps_per_hz(air, snr_db):
+    if len(air.curve) == 0:
+        return air.efficiency * min(math.log1p(10.0 ** (0.1 * snr_db)) / _LN_2, air.most)
+    if snr_db <= _LEAST_DB:
+        return air.curve[0] * 10.0 ** (0.1 * (snr_db - _LEAST_DB))
+    steps = min((snr_db - _LEAST_DB) / _CURVE_STEP_DB, len(air.curve) - 1.000001)
+    place = np.int64(steps)
+    return air.curve[place] + (steps - place) * (air.curve[place + 1] - air.curve[place])
