@@ -155,7 +155,7 @@ def _check_rounds(asked: _Asked, scenario: Scenario, crossings: "Crossings | Non
     from mobfl.servers.names import server_of
     from mobfl.servers.rounds import deployable, knowable
 
-    if not scenario.link.by_rates:  # else task and codec decide how long transfers take
+    if not scenario.by_sizes:  # else task and codec decide how long transfers take
         server = server_of(asked.wanted, asked.rule, scenario, crossings)
         knowable(deployable(server.schedule), asked.local)
         refuse_along(server.rule)

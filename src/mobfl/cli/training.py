@@ -133,7 +133,7 @@ def _build_job(asked: _Asked) -> "Job":
     options = dict(parse_setting(option, "--option", "KEY=VALUE") for option in asked.options)
     where = asked.traffic, asked.trace, asked.section, asked.longest_stay_s
     crossings, trace = find_traffic(*where, scenario, asked.seed, needs_tracks(asked.wanted))
-    if not scenario.link.by_rates:  # else task and codec decide how long transfers take
+    if not scenario.by_sizes:  # else task and codec decide how long transfers take
         server_of(asked.wanted, asked.rule, scenario, crossings)  # which says at once if no plan is possible
     with working("preparing data") as progress:
         request = TaskRequest(

@@ -260,8 +260,9 @@ def _has_hope(request: Request, block: _Block) -> bool:
     named = (*block.plans, *(each.plan for each in block.entries))
     if request.plan in named or block.trace is not None or block.traffic is not None:
         return True
-    link = request.scenario.link
-    if link.lacks_sizes or (link.by_rates and request.codec is not None):  # the run will know how long transfers take
+    road = request.scenario
+    if road.radio is not None or road.lacks_sizes or (road.by_sizes and request.codec is not None):
+        # the run will know how long transfers take
         return True
     h, t = map(float, request.plan.split(","))
     return bool(theory.expected_uploads(request.scenario, h, t) > 0)

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from mobfl.mobility.crossings import Crossings
 from mobfl.rng import exponential, stream, uniforms, vehicle_key
 from mobfl.scenario import Scenario
-from mobfl.theory import Conditions
+from mobfl.theory import stay
+from mobfl.theory.distributions import Constant
 
 _VEHICLES_AT_ONCE = 1 << 15
 
@@ -17,8 +18,8 @@ _VEHICLES_AT_ONCE = 1 << 15
 def poisson_crossings(scenario: Scenario, seed: int) -> Iterator[Crossings]:
     """Endless blocks of crossings. The road is in its steady state from time 0 on."""
     gaps, speeds, choices = (stream(seed, purpose) for purpose in ("arrival", "speed", "participation"))
-    dwell = Conditions.of(scenario).dwell
-    spread = Conditions.of(scenario).spreads
+    dwell = stay(scenario)
+    spread = not isinstance(dwell, Constant)
     now = -float(dwell.longest)  # early enough that the slowest are still there at 0
     first = 0
     while True:

@@ -35,8 +35,9 @@ class TrafficSource(Protocol):
 
 def crossings_of(name: str, scenario: Scenario, seed: int) -> Crossings:
     """The crossings of the source of that name."""
-    # Traffic knows nothing of links, the theory of one whose sizes are open as little.
-    road = scenario.with_values({"link": {}}) if scenario.link.lacks_sizes else scenario
+    # Traffic knows nothing of links, the theory of one whose sizes are open or of a radio as little.
+    opaque = scenario.lacks_sizes or scenario.radio is not None
+    road = scenario.with_values({"link": {}, "radio": None}) if opaque else scenario
     made = TRAFFIC.build(name).crossings(road, seed)
     if not isinstance(made, Crossings):
         raise InputError(f"traffic {name!r} must make mobfl.Crossings, got {type(made).__name__}")

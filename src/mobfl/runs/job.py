@@ -62,8 +62,8 @@ class Job:
 
     @cached_property
     def road(self) -> Scenario:
-        """The scenario with the sizes of what travels, where its link has rates: what the plan is for."""
-        if not self.scenario.link.by_rates:
+        """The scenario with the sizes of what travels, where it has rates or a radio: what the plan is for."""
+        if not self.scenario.by_sizes:
             return self.scenario
         return self._sizes(None if self.rule is None else chain_of(self.rule)).on(self.scenario)
 

@@ -26,13 +26,13 @@ class Sizes:
         return cls(bare, bare + along, codec.size(model) + along, along)
 
     def on(self, scenario: Scenario) -> Scenario:
-        """The scenario with these sizes, where its link has rates and leaves them open.
+        """The scenario with these sizes, where it has rates or a radio and leaves them open.
 
         A link that says how large the model is keeps its word: what travels is larger or smaller by the same factor as
         here. A link in seconds stays as it is.
         """
         link = scenario.link
-        if not link.by_rates:
+        if not scenario.by_sizes:
             return scenario
         model = link.model_bytes or self.model
         travels = {
@@ -40,5 +40,5 @@ class Sizes:
             for key, size in zip(LINK_SIZES, (self.download, self.upload), strict=True)
             if size != self.model and getattr(link, key) is None
         }
-        given = {"link.model_bytes": model} if link.lacks_sizes else {}
+        given = {"link.model_bytes": model} if scenario.lacks_sizes else {}
         return scenario.with_values(given | travels) if given or travels else scenario

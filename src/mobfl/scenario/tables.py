@@ -1,8 +1,8 @@
 """What a road is: frozen, validated nouns.
 
-A scenario has six tables, and a list of them where vehicles are of several classes; their keys are the names of
-docs/background/symbols.md, in SI units. Whatever is not given takes the paper's value, or where the paper has none, a
-usual one.
+A scenario has six tables, a seventh where the transfers are a radio's, and a list of them where vehicles are of several
+classes; their keys are the names of docs/background/symbols.md, in SI units. Whatever is not given takes the paper's
+value, or where the paper has none, a usual one.
 """
 
 from collections.abc import Mapping
@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self, cast
 
-from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from mobfl.errors import InputError
 from mobfl.scenario.compute import Compute, VehicleClass, overlaid
+from mobfl.scenario.radio import Radio
 from mobfl.scenario.values import Count, CountOrRange, Number, Positive, Table
 from mobfl.scenario.wording import mistakes
 
@@ -65,7 +66,8 @@ def _derived_transfer_s(given: dict[str, Any], size: str, rate: str) -> float:
 class Link(Table):
     """The transfers, given in seconds or as a size and two rates; the seconds are there either way.
 
-    Rates alone leave the sizes to the task and the codec of a run. Until these are known, nobody may ask for seconds.
+    Rates alone leave the sizes to the task and the codec of a run. Until these are known, nobody may ask for seconds;
+    nor where the scenario has a radio, for which the link has only sizes.
     """
 
     model_bytes: Count | None = None
@@ -90,24 +92,28 @@ class Link(Table):
         """Whether nobody knows yet how long transfers take: there are rates, and no bytes."""
         return self.by_rates and self.model_bytes is None
 
-    @model_validator(mode="after")
-    def _given_one_way(self) -> Self:
-        by_bytes = [key for key in LINK_BYTES if getattr(self, key) is not None]
-        sizes = [key for key in LINK_SIZES if getattr(self, key) is not None]
-        seconds = [key for key in LINK_SECONDS if key in self.model_fields_set]
+    def mistake(self, radio: Radio | None) -> str | None:
+        """What is too much or too little in it; a radio wants sizes alone, and without one they come with rates."""
+        seconds, by_bytes, sizes = (self._given(keys) for keys in (LINK_SECONDS, LINK_BYTES, LINK_SIZES))
+        if radio is not None and (too_much := seconds + self._given(LINK_RATES)):
+            return f"link must give only sizes with a radio, which makes rates and seconds, got {_listed(too_much)}"
         if (by_bytes or sizes) and seconds:
-            raise ValueError(
-                "link must give either seconds or model_bytes with both rates,"
-                f" got {' and '.join(seconds + by_bytes + sizes)}"
-            )
-        missing = [key for key in LINK_BYTES if key not in by_bytes]
+            found = _listed(seconds + by_bytes + sizes)
+            return f"link must give either seconds or model_bytes with both rates, got {found}"
+        wanted = LINK_BYTES if radio is None else ("model_bytes",)
+        missing = [key for key in wanted if key not in by_bytes]
         if sizes and missing:
-            raise ValueError(f"link.{sizes[0]} must come with {' and '.join(missing)}, got {getattr(self, sizes[0])}")
+            return f"link.{sizes[0]} must come with {_listed(missing)}, got {getattr(self, sizes[0])}"
         if by_bytes and missing and missing != ["model_bytes"]:
-            raise ValueError(
-                f"link.{by_bytes[0]} must come with {' and '.join(missing)}, got {getattr(self, by_bytes[0])}"
-            )
-        return self
+            return f"link.{by_bytes[0]} must come with {_listed(missing)}, got {getattr(self, by_bytes[0])}"
+        return None
+
+    def _given(self, keys: tuple[str, ...]) -> list[str]:
+        return [key for key in keys if key in self.model_fields_set and getattr(self, key) is not None]
+
+
+def _listed(keys: list[str]) -> str:
+    return " and ".join(keys)
 
 
 class Training(Table):
@@ -185,16 +191,34 @@ _SHARE_ROUNDING = 1e-9
 class Scenario(Table):
     """Road, traffic, link, compute and training: all that a plan, a simulation and a run depend on; and energy.
 
-    Vehicles may be of several classes; then `fleet` has what differs from compute and training.
+    Vehicles may be of several classes; then `fleet` has what differs from compute and training. With a `radio`, how
+    long transfers take depends on places and on who else sends.
     """
 
     road: Road = Road()
     traffic: Traffic = Traffic()
+    radio: Radio | None = None
     link: Link = Link()
     compute: Compute = Compute()
     training: Training = Training()
     energy: Energy = Energy()
     fleet: Classes = ()
+
+    @field_validator("link")
+    @classmethod
+    def _link_fits_radio(cls, link: Link, info: ValidationInfo) -> Link:
+        if "radio" in info.data and (mistake := link.mistake(info.data["radio"])) is not None:
+            raise ValueError(mistake)
+        return link
+
+    @model_validator(mode="after")
+    def _station_on_the_section(self) -> Self:
+        along_m = None if self.radio is None else self.radio.station_along_m
+        if along_m is not None and along_m > self.road.length_m:
+            raise ValueError(
+                f"radio.station_along_m must be <= road.length_m ({self.road.length_m:g}), got {along_m:g}"
+            )
+        return self
 
     @model_validator(mode="after")
     def _shares_of_a_whole(self) -> Self:
@@ -245,6 +269,16 @@ class Scenario(Table):
         return max(each.training.most_samples for each in self.classes)
 
     @property
+    def by_sizes(self) -> bool:
+        """Whether sizes decide how long transfers take."""
+        return self.radio is not None or self.link.by_rates
+
+    @property
+    def lacks_sizes(self) -> bool:
+        """Whether nobody knows yet how long transfers take: there are rates or a radio, and no bytes."""
+        return self.by_sizes and self.link.model_bytes is None
+
+    @property
     def dwell_s(self) -> float:
         """T0 = L/v, the time from one end of the section to the other at the mean speed."""
         return self.road.length_m / self.traffic.speed_mps
@@ -257,7 +291,8 @@ class Scenario(Table):
         try:
             return cls.model_validate(dict(tables))
         except ValidationError as error:
-            known = [*FIELDS, *Scenario.model_fields, *(f"fleet.0.{key}" for key in VehicleClass.model_fields)]
+            classes = (f"fleet.0.{key}" for key in VehicleClass.model_fields)
+            known = [*FIELDS, *RADIO_FIELDS, *Scenario.model_fields, *classes]
             raise InputError(mistakes(error, known, _REASONS)) from None
 
     def to_dict(self) -> dict[str, Any]:
@@ -265,7 +300,7 @@ class Scenario(Table):
         tables = self.model_dump(exclude_none=True)
         if "energy" not in self.model_fields_set:  # nothing that is computed depends on it
             del tables["energy"]
-        for key in LINK_SECONDS if self.link.by_rates else ():
+        for key in LINK_SECONDS if self.by_sizes else ():
             del tables["link"][key]
         for key in ("min_step_s", "extra_step_s") if self.compute.step_samples is not None else ():
             del tables["compute"][key]
@@ -279,19 +314,21 @@ class Scenario(Table):
         return tomli_w.dumps(self.to_dict())
 
     def value(self, key: str) -> Any:
-        """The value under a dotted key, such as `road.length_m`."""
+        """The value under a dotted key, such as `road.length_m`; None under those of a radio that is not there."""
         table, _, name = key.partition(".")
-        return getattr(getattr(self, table), name)
+        return None if getattr(self, table) is None else getattr(getattr(self, table), name)
 
     def given(self) -> dict[str, Any]:
         """The values that were given, without those that are defaults."""
-        return self.model_dump(exclude_unset=True)
+        return {table: keys for table, keys in self.model_dump(exclude_unset=True).items() if keys is not None}
 
     def with_values(self, values: Mapping[str, Any]) -> "Scenario":
         """A copy in which the dotted keys (`road.length_m`) have these values."""
         tables = self.given()
         # Giving a link one way takes back what was given the other way.
-        if any(f"link.{key}" in values for key in (*LINK_BYTES, *LINK_SIZES)):
+        if self.radio is None and _asks_for_radio(values):
+            tables["link"] = {k: v for k, v in tables.get("link", {}).items() if k in ("model_bytes", *LINK_SIZES)}
+        elif any(f"link.{key}" in values for key in (*LINK_BYTES, *LINK_SIZES)):
             tables["link"] = {k: v for k, v in tables.get("link", {}).items() if k in (*LINK_BYTES, *LINK_SIZES)}
         elif self.link.by_rates and any(f"link.{key}" in values for key in LINK_SECONDS):
             tables["link"] = {key: getattr(self.link, key) for key in LINK_SECONDS}
@@ -312,11 +349,16 @@ class Scenario(Table):
         return Scenario.from_dict(tables)
 
 
-# Every key by its dotted name, without those of the fleet's list.
+def _asks_for_radio(values: Mapping[str, Any]) -> bool:
+    return any(str(name).startswith("radio.") or (name == "radio" and values[name] is not None) for name in values)
+
+
+# Every key of the tables that are always there, by its dotted name, without those of the fleet's list.
 FIELDS = {
     f"{table}.{key}": field
     for table, info in Scenario.model_fields.items()
-    if table != "fleet"
+    if table not in ("radio", "fleet")
     for key, field in cast(type[Table], info.annotation).model_fields.items()
 }
+RADIO_FIELDS = {f"radio.{key}": field for key, field in Radio.model_fields.items()}
 _REASONS = {key: field.description for key, field in FIELDS.items() if field.description}

@@ -105,10 +105,16 @@ class Delays:
 
     @classmethod
     def of(cls, scenario: Scenario) -> "Delays":
-        if scenario.link.lacks_sizes:
+        if scenario.lacks_sizes:
+            given = "rates" if scenario.radio is None else "radio"
             raise InputError(
-                "link.model_bytes must be given with the rates where no task is trained, got none: how long transfers"
-                " take is unknown"
+                f"link.model_bytes must be given with the {given} where no task is trained, got none: how long"
+                " transfers take is unknown"
+            )
+        if scenario.radio is not None:
+            raise InputError(
+                "the scenario has a radio, so how long transfers take depends on places and on who else sends: plan by"
+                " simulation, or by fixed point (mobfl.planning.radio.plan_quickly)"
             )
         classes = tuple(StepTimes.of(each.compute, each.share, each.name) for each in scenario.classes)
         return cls(scenario.link.download_s, scenario.link.upload_s, classes)

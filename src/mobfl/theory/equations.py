@@ -87,14 +87,11 @@ class Conditions:
     @property
     def spreads(self) -> Any:
         """Whether vehicles drive at different speeds, for every road."""
-        return self.speed_sd_mps > _LEAST_SPREAD * self.speed_mps
+        return _spreads(self.speed_mps, self.speed_sd_mps)
 
     @cached_property
     def dwell(self) -> Dwell:
-        if not agree("speeds spread", self.spreads):
-            return Constant(self.dwell_s)
-        low = LEAST_SPEED * self.speed_mps
-        return Traversal(self.length_m, TruncatedNormal(self.speed_mps, self.speed_sd_mps, low))
+        return _dwell(self.length_m, self.speed_mps, self.speed_sd_mps)
 
     @property
     def mean_dwell_s(self) -> Any:
@@ -113,6 +110,21 @@ class Conditions:
 
 
 AnyRoad: TypeAlias = Scenario | Conditions
+
+
+def stay(scenario: Scenario) -> Dwell:
+    """D, how long a vehicle at random is on the section; of any scenario, whatever its link."""
+    return _dwell(scenario.road.length_m, scenario.traffic.speed_mps, scenario.traffic.speed_sd_mps)
+
+
+def _dwell(length_m: Any, speed_mps: Any, speed_sd_mps: Any) -> Dwell:
+    if not agree("speeds spread", _spreads(speed_mps, speed_sd_mps)):
+        return Constant(length_m / speed_mps)
+    return Traversal(length_m, TruncatedNormal(speed_mps, speed_sd_mps, LEAST_SPEED * speed_mps))
+
+
+def _spreads(speed_mps: Any, speed_sd_mps: Any) -> Any:
+    return speed_sd_mps > _LEAST_SPREAD * speed_mps
 
 
 # ---- delays -------------------------------------------------------------------------------------
