@@ -62,6 +62,11 @@ class Band:
             self.transfers.remove(transfer)
         self._restart()
 
+    def changed(self) -> None:
+        """Somebody stopped listening."""
+        self._settle()
+        self._restart()
+
     def _on_air(self) -> list[Transfer]:
         return self.transfers[:1] if self.fifo else self.transfers
 
@@ -118,6 +123,8 @@ class RadioRound:
         if first and self.radio.download == "broadcast":
             self.env.process(self._cast(first, cast))
         self.env.run()
+        for each in vehicles:  # whose turn comes as everything ends does not send any more
+            each.send_s = each.send_s + self.start_s if each.send_s + self.start_s < each.end_s else math.nan
 
     def _cast(self, listeners: list[Vehicle], cast: simpy.Event) -> Generator[Any, Any, None]:
         transfer = Transfer(Vehicle(-1, np.uint64(0), 0.0, 0.0), 8.0 * self.channel.download_bytes, cast, listeners)
@@ -131,7 +138,8 @@ class RadioRound:
         stop = min(who.leave_s - self.start_s, self.round_s)
         compute_s = self.draws.delay_s(who.key, who.attempt, self.steps)
         yield self.env.timeout(begin)
-        alone = Transfer(Vehicle(-1, who.key, who.enter_s, who.leave_s, shadows=who.shadows), 8.0 * self.channel.download_bytes, self.env.event())
+        listener = Vehicle(-1, who.key, who.enter_s, who.leave_s, shadows=who.shadows)
+        alone = Transfer(listener, 8.0 * self.channel.download_bytes, self.env.event())
         if cast is None:
             self.down.begin(alone)
         loaded = alone.done if cast is None else cast
@@ -149,9 +157,12 @@ class RadioRound:
                     return
         elif cast is None:
             self.down.end(alone)
+        else:
+            self.down.changed()
         who.end_s = self.start_s + stop
         in_time = begin + compute_s <= stop
-        who.outcome = "radio" if in_time else "left_early" if who.leave_s - self.start_s < self.round_s else "round_over"
+        cut_off = "left_early" if who.leave_s - self.start_s < self.round_s else "round_over"
+        who.outcome = "radio" if in_time else cut_off
 
     def _up_bps(self, transfer: Transfer, cell: int, senders: int) -> float:
         who = transfer.who
@@ -174,7 +185,7 @@ class RadioRound:
     def _shadow(self, who: Vehicle, way_m: float) -> float:
         """Drawn at every fifth of the distance by its definition: each is ρ times the one before and something new."""
         step_m = self.radio.shadow_distance_m / 5
-        rho, own, there = math.exp(-1 / 5), vehicle_key(self.shadow_stream, who.key), who.shadows
+        rho, own, there = math.exp(-1 / 5), np.uint64(vehicle_key(self.shadow_stream, who.key)), who.shadows
         place = int(way_m / step_m)
         while len(there) < place + 2:
             new = float(normal(own, len(there)))

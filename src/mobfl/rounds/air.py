@@ -13,9 +13,10 @@ from numba import njit
 from numpy.typing import NDArray
 
 from mobfl import theory
-from mobfl.errors import InputError
 from mobfl.rng import normal, stream, vehicle_key
 from mobfl.scenario import Radio, Scenario
+from mobfl.theory import Delays
+from mobfl.theory.delays import sizes_missing
 
 CELL_S = 0.1  # halving it changes the outcome of fewer than one pair of vehicle and round in a thousand
 # Shadows are drawn at places so far apart, as a share of the distance at which they have faded to 1/e.
@@ -78,24 +79,20 @@ class Channel:
             return None
         link = scenario.link
         if link.model_bytes is None:
-            raise InputError(
-                "link.model_bytes must be given with a radio where no task is trained, got none: how long transfers"
-                " take is unknown"
-            )
+            raise sizes_missing("radio")
         down, up = link.download_bytes or link.model_bytes, link.upload_bytes or link.model_bytes
         return cls(scenario.radio, down, up, scenario.road.length_m)
 
     def air(self, seed: int) -> Air:
         """With the shadows of this seed."""
         radio = self.radio
-        loss_db = theory.path_loss_db(radio.path_loss, np.array([1.0, 10.0]), radio.carrier_ghz)
         step_m = _SHADOW_STEP * radio.shadow_distance_m
         return Air(
             up_hz=radio.uplink_hz,
             down_hz=radio.downlink_hz,
             up_db=float(theory.uplink_snr_db(radio, 1.0)),
             down_db=float(theory.downlink_snr_db(radio, 1.0)),
-            slope_db=float(loss_db[1] - loss_db[0]),
+            slope_db=theory.path_loss_line(radio.path_loss, radio.carrier_ghz)[1],
             efficiency=radio.efficiency,
             most=radio.most_bps_per_hz,
             curve=_curve(radio),
@@ -113,6 +110,13 @@ class Channel:
             length_m=self.length_m,
             cell_s=self.cell_s,
         )
+
+
+def delays_and_channel(scenario: Scenario) -> tuple[Delays, Channel | None]:
+    """How long things take on this road: all of it, or local steps alone where transfers share a radio."""
+    if (channel := Channel.of(scenario)) is None:
+        return Delays.of(scenario), None
+    return Delays.of_steps(scenario), channel
 
 
 def _curve(radio: Radio) -> NDArray[np.float64]:

@@ -145,8 +145,8 @@ class _Road:
         return present, uploads, kept if keep_vehicles else None, fitted
 
     def _run(
-        self, starts: Array, t: float, asked: Steps, number: int, vehicles: _Vehicles, counts: tuple[Integers, Integers],
-        most: int, fitted: Fitted | None,
+        self, starts: Array, t: float, asked: Steps, number: int, vehicles: _Vehicles,
+        counts: tuple[Integers, Integers], most: int, fitted: Fitted | None,
     ) -> tuple[Integers, VehicleRows]:  # fmt: skip
         """Who is there afterwards, and the rows, of which there are at most so many."""
         rows = _empty_rows(most)
@@ -163,13 +163,13 @@ class _Road:
         counts: tuple[Integers, Integers], most: int, fitted: Fitted | None,
     ) -> tuple[Integers, VehicleRows]:  # fmt: skip
         """The same where transfers share a radio."""
-        cars, log = vehicles.arrays, Log.empty(most)
-        _, laws = self.draws.delays_of(asked)
+        cars, log, count = vehicles.arrays, Log.empty(most), len(vehicles)
+        rounding_s = CLOCK_ROUNDING * max(abs(starts[0]), abs(starts[-1] + t))
+        steps = 0 if isinstance(asked, AsManyAsFit) else asked
         stay = run_radio_rounds(
-            air, starts, t, CLOCK_ROUNDING * max(abs(starts[0]), abs(starts[-1] + t)), cars, Turn.none(len(cars.key)),
-            Shadows.none(len(cars.key)), laws, self.draws.fitting(asked),
-            0 if isinstance(asked, AsManyAsFit) else asked, ways_of(self.tracks), Crowd.of(len(cars.key), len(self.there)),
-            log, number, counts, fitted,
+            air, starts, t, rounding_s, cars, Turn.none(count), Shadows.none(count), self.draws.delays_of(asked)[1],
+            self.draws.fitting(asked), steps, ways_of(self.tracks), Crowd.of(count, len(self.there)), log, number,
+            counts, fitted,
         )  # fmt: skip
         return stay, rows_of(log, cars, self.names)
 

@@ -131,7 +131,7 @@ def run_stretch(air, stretch, cars, turn, shadows, laws, fitting, steps, ways, c
     while True:
         while coming < last and cars.enter_s[coming] - stretch.start_s <= now_s:
             active[there] = coming
-            begin(coming, now_s, False, air, stretch, cars, turn, laws, steps)
+            begin(coming, now_s, air.broadcast and now_s == 0.0, air, stretch, cars, turn, laws, steps)
             there, coming = there + 1, coming + 1
         next_s, senders, streams, listeners, head = _look(turn, active, there, air.fifo)
         if coming < last:
@@ -225,7 +225,7 @@ def _set_rates(air, stretch, cars, turn, shadows, ways, active, there, now_s, ce
         i = active[a]
         phase = turn.phase[i]
         turn.bps[i] = 0.0
-        if phase == OVER or phase == TRAINING or (phase == SENDING and head >= 0 and i != head):
+        if phase in (OVER, TRAINING) or (phase == SENDING and head >= 0 and i != head):
             continue
         gain = _gain(i, cell, air, stretch, cars, turn, shadows, ways)
         if phase == LISTENING:
@@ -278,9 +278,7 @@ def _go_on(i, now_s, cell, heard, crowd, air, stretch, cars, turn, shadows, fitt
 def _fit(i, now_s, upload_s, stretch, cars, turn, fitting, ways):
     """As many steps as fit if the upload goes on at the rate that the vehicle would get now."""
     at_s = stretch.start_s + now_s
-    stay_s = expected_stay_s(
-        fitting, cars.key[i], at_s, cars.enter_s[i], cars.leave_s[i], ways, cars.track[i]
-    )
+    stay_s = expected_stay_s(fitting, cars.key[i], at_s, cars.enter_s[i], cars.leave_s[i], ways, cars.track[i])
     left_s = min(stretch.length_s - now_s, stay_s) - upload_s + stretch.rounding_s
     turn.steps[i] = fitting_steps(left_s, turn.compute_s[i])
     turn.compute_s[i] *= turn.steps[i]

@@ -18,6 +18,7 @@ from mobfl.mobility.crossings import Crossings
 from mobfl.mobility.observed import ObservedTraffic
 from mobfl.parts import Kind, Wish, provenance
 from mobfl.rng import stream
+from mobfl.rounds.air import delays_and_channel
 from mobfl.runs import folder
 from mobfl.runs.sizes import Sizes
 from mobfl.runs.task_check import check_task
@@ -27,7 +28,6 @@ from mobfl.servers.names import SCHEDULES, AnyPlan, server_of
 from mobfl.servers.server import Server
 from mobfl.servers.site import Site
 from mobfl.servers.steps import server_steps
-from mobfl.theory import Delays
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,8 @@ def training_site(scenario: Scenario, seed: int, crossings: Crossings | None) ->
     """The scenario's road until T_A, or the recorded one for as long as it was observed."""
     seen = ObservedTraffic.of(scenario, seed, crossings)
     duration_s = min(scenario.training.duration_s, seen.end_s - seen.start_s)
-    return Site(seen.crossings, Delays.of(scenario), seed, seen.start_s, duration_s)
+    delays, channel = delays_and_channel(scenario)
+    return Site(seen.crossings, delays, seed, seen.start_s, duration_s, channel)
 
 
 def _check_heldout(job: Job) -> None:

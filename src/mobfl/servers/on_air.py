@@ -53,9 +53,7 @@ def waiting_on_air(site: Site, local_steps: int) -> Iterator[ServerStep]:
         uploads = tuple(_contribution(rows, i, number, site) for i in _arrived(rows, site).tolist())
         (effort,) = _efforts(rows, site, np.array([np.inf]))
         origin_s = site.start_s
-        yield ServerStep(
-            number, start_s - origin_s, end_s - origin_s, local_steps, len(there), uploads, effort=effort
-        )
+        yield ServerStep(number, start_s - origin_s, end_s - origin_s, local_steps, len(there), uploads, effort=effort)
         number, start_s = number + 1, end_s
 
 

@@ -104,7 +104,7 @@ def efforts_of(block: Rounds, rows: VehicleRows, delays: Delays) -> list[Effort]
     begun, trained_s, sending_s = spent(rows, delays)
     each = (rows.downloading, begun, trained_s, *([] if sending_s is None else [sending_s]))
     columns = [np.bincount(place, weights, count).tolist() for weights in each]
-    return [Effort(int(downloads), int(uploads), *seconds) for downloads, uploads, *seconds in zip(*columns, strict=True)]
+    return [Effort(int(down), int(up), *seconds) for down, up, *seconds in zip(*columns, strict=True)]
 
 
 def spent(rows: VehicleRows, delays: Delays) -> tuple[NDArray[np.bool_], Array, Array | None]:

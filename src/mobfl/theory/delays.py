@@ -106,18 +106,18 @@ class Delays:
     @classmethod
     def of(cls, scenario: Scenario) -> "Delays":
         if scenario.lacks_sizes:
-            given = "rates" if scenario.radio is None else "radio"
-            raise InputError(
-                f"link.model_bytes must be given with the {given} where no task is trained, got none: how long"
-                " transfers take is unknown"
-            )
+            raise sizes_missing("rates" if scenario.radio is None else "radio")
         if scenario.radio is not None:
             raise InputError(
                 "the scenario has a radio, so how long transfers take depends on places and on who else sends: plan by"
                 " simulation, or by fixed point (mobfl.planning.radio.plan_quickly)"
             )
-        classes = tuple(StepTimes.of(each.compute, each.share, each.name) for each in scenario.classes)
-        return cls(scenario.link.download_s, scenario.link.upload_s, classes)
+        return replace(cls.of_steps(scenario), download_s=scenario.link.download_s, upload_s=scenario.link.upload_s)
+
+    @classmethod
+    def of_steps(cls, scenario: Scenario) -> "Delays":
+        """Those of local steps alone: transfers are somebody else's matter, and take no time here."""
+        return cls(0.0, 0.0, tuple(StepTimes.of(each.compute, each.share, each.name) for each in scenario.classes))
 
     @classmethod
     def paper(cls, download_s: Any, upload_s: Any, min_step_s: Any, extra_step_s: Any) -> "Delays":
@@ -209,6 +209,14 @@ class Delays:
         """The delays of the chosen roads; a single road's numbers fit any choice as they are."""
         numbers = taken(self.download_s, roads), taken(self.upload_s, roads)
         return Delays(*numbers, tuple(each.take(roads) for each in self.classes))
+
+
+def sizes_missing(given: str) -> InputError:
+    """Where there are rates or a radio, and nobody says how many bytes travel."""
+    return InputError(
+        f"link.model_bytes must be given with the {given} where no task is trained, got none: how long transfers take"
+        " is unknown"
+    )
 
 
 def taken(column: Any, roads: ArrayLike) -> Any:
