@@ -114,7 +114,7 @@ class Delays:
         if scenario.radio is not None:
             raise InputError(
                 "the scenario has a radio, so how long transfers take depends on places and on who else sends: plan by"
-                " simulation, or by fixed point (mobfl.planning.radio.plan_quickly)"
+                " simulation"
             )
         classes = tuple(StepTimes.of(each.compute, each.share, each.name) for each in scenario.classes)
         return cls(scenario.link.download_s, scenario.link.upload_s, classes)
