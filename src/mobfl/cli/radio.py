@@ -11,10 +11,10 @@ from mobfl.cli.options import INFEASIBLE, console, json_option, load, plot_optio
 from mobfl.errors import InputError
 from mobfl.planning.radio import too_narrow
 from mobfl.scenario import Scenario
-from mobfl.theory.coverage import coverage
+from mobfl.theory.section import coverage
 
 if TYPE_CHECKING:
-    from mobfl.theory.coverage import Coverage
+    from mobfl.theory.section import Coverage
 
 _PLACES = 5
 _MOST_SENDERS, _MOST_NUMBERS = 10_000, 6

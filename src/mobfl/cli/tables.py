@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mobfl.rounds.simulation import Simulation
     from mobfl.runs.by_class import ClassShare
     from mobfl.runs.history import History
-    from mobfl.theory.coverage import Coverage
+    from mobfl.theory.section import Coverage
 
 # What planning depends on, in the order of the symbol table.
 _PLANNED_WITH = (

@@ -7,7 +7,7 @@ import numpy as np
 
 from mobfl.figures.canvas import DASHES, canvas
 from mobfl.scenario import Scenario
-from mobfl.theory.coverage import Coverage, coverage
+from mobfl.theory.section import Coverage, coverage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
