@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from mobfl.planning.at_least import LeastUploads
     from mobfl.planning.planner import algorithm_1, best_round_s, plan, plan_many
     from mobfl.planning.plans import AnytimePlan, GuaranteedPlan, Plan, Plans, TracePlan
+    from mobfl.planning.radio import plan_quickly
     from mobfl.rounds.anytime import AnytimeSimulation
     from mobfl.rounds.orders import AsManyAsFit, Order, Policy
     from mobfl.rounds.rows import Rounds
@@ -93,6 +94,7 @@ _LATER = {
     "plan": "mobfl.planning.planner",
     "plan_anytime": "mobfl.planning.anytime",
     "plan_many": "mobfl.planning.planner",
+    "plan_quickly": "mobfl.planning.radio",
     "read_crossings": "mobfl.mobility.recorded",
     "read_history": "mobfl.runs.folder",
     "run_sweep": "mobfl.experiments.sweep",
@@ -155,6 +157,7 @@ __all__ = [
     "plan",
     "plan_anytime",
     "plan_many",
+    "plan_quickly",
     "read_crossings",
     "read_history",
     "run_sweep",

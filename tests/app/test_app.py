@@ -34,7 +34,7 @@ from mobfl.mobility.recorded import write_crossings
 from mobfl.planning.anytime import plan_anytime
 from mobfl.rounds.orders import FixedPlan
 from mobfl.rounds.rules import simulate_rounds
-from mobfl.scenario import FIELDS, packaged_scenarios
+from mobfl.scenario import FIELDS, RADIO_FIELDS, packaged_scenarios
 from mobfl.scenario.symbols import SYMBOLS
 from mobfl.theory import Delays
 from page_server import PageServer, free_port, page_server
@@ -61,6 +61,9 @@ def errors(answer: tuple[int, Any]) -> tuple[int, list[str]]:
     return answer[0], answer[1]["errors"]
 
 
+IN_SECONDS = [name for name in packaged_scenarios() if load_scenario(name).radio is None]
+
+
 # ---- the scenario and its plan ----------------------------------------------------------------------
 
 
@@ -68,7 +71,7 @@ def test_every_value_has_words_and_a_slider_that_reaches_all_packaged_scenarios(
     not_typed = {"compute.step_samples", "link.download_bytes", "link.upload_bytes"}
     typed = [key for key in FIELDS if key not in not_typed and not key.startswith("energy.")]
     assert [field["key"] for field in fields()] == typed
-    assert set(SYMBOLS) == set(FIELDS)
+    assert set(SYMBOLS) == set(FIELDS) | set(RADIO_FIELDS)
     for name in packaged_scenarios():
         for key, slider in SLIDERS.items():
             value = load_scenario(name).value(key)
@@ -82,14 +85,14 @@ def test_the_start_tells_the_page_what_there_is(page: PageServer) -> None:
     status, answer, headers = page.ask("GET", "/api/start")
     told = json.loads(answer)
     assert status == 200
-    assert set(told["presets"]) == set(packaged_scenarios())
+    assert set(told["presets"]) == set(IN_SECONDS)  # the page computes with seconds
     assert told["presets"]["urban"]["tables"] == load_scenario("urban").to_dict()
     assert told["presets"]["paper"]["summary"].startswith("The road of the MOB-FL paper")
     assert told["has_runs"] is True
     assert headers["content-type"] == "application/json"
 
 
-@pytest.mark.parametrize("name", packaged_scenarios())
+@pytest.mark.parametrize("name", IN_SECONDS)
 def test_a_plan_is_the_one_of_mobfl_plan(page: PageServer, name: str) -> None:
     scenario = load_scenario(name)
     status, told = page.post("/api/plan", scenario.to_dict())
@@ -114,6 +117,14 @@ def test_wrong_anytime_rounds_are_told_in_our_sentences(page: PageServer) -> Non
     assert (status, lines) == (400, ["training.noise_uploads must be 0 for anytime rounds, got 2.0"])
     status, told = page.post("/api/anytime", {"road": {"length_m": 40}})
     assert (status, told["plan"]["status"], told["plan"]["round_s"]) == (200, "infeasible", None)
+
+
+def test_a_scenario_with_a_radio_gets_a_sentence(page: PageServer) -> None:
+    tables = load_scenario("paper-radio").to_dict()
+    for path in ("/api/plan", "/api/anytime"):
+        status, (line,) = errors(page.post(path, tables))
+        assert status == 400
+        assert line.startswith("the scenario has a radio")
 
 
 def test_an_infeasible_road_says_why(page: PageServer) -> None:

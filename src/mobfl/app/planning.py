@@ -14,13 +14,17 @@ MOST_STEPS = 200_000
 
 
 def presets() -> dict[str, dict[str, Any]]:
-    """The packaged scenarios: a line about each, and all of its values."""
+    """The packaged scenarios: a line about each, and all of its values.
+
+    Those with a radio are left out: the page computes with seconds.
+    """
     return {
         name: {
             "summary": file.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# "),
-            "tables": load_scenario(name).to_dict(),
+            "tables": scenario.to_dict(),
         }
         for name, file in packaged_scenarios().items()
+        if (scenario := load_scenario(name)).radio is None
     }
 
 

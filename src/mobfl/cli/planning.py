@@ -148,9 +148,10 @@ def scenarios(name: str | None) -> None:
     """List the packaged scenarios, or print the TOML of one as a start for your own."""
     packaged = packaged_scenarios()
     if name is None:
+        wide = max(map(len, packaged))
         for each, file in packaged.items():
             summary = file.read_text(encoding="utf-8").splitlines()[0].removeprefix("# ")
-            click.echo(f"{each:10} {summary}")
+            click.echo(f"{each:{wide}} {summary}")
     elif name in packaged:
         click.echo(packaged[name].read_text(encoding="utf-8"), nl=False)
     else:

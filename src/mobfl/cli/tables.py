@@ -10,7 +10,7 @@ from rich.text import Text
 from mobfl import theory
 from mobfl.planning.plans import AnytimePlan, GuaranteedPlan, Plan, TracePlan
 from mobfl.planning.sensitivity import OFF_BY, sensitivity
-from mobfl.scenario import Scenario
+from mobfl.scenario import RADIO_FIELDS, Scenario
 from mobfl.scenario.symbols import SYMBOLS
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from mobfl.rounds.simulation import Simulation
     from mobfl.runs.by_class import ClassShare
     from mobfl.runs.history import History
+    from mobfl.theory.section import Coverage
 
 # What planning depends on, in the order of the symbol table.
 _PLANNED_WITH = (
@@ -88,6 +89,39 @@ def print_anytime_plan(console: Console, scenario: Scenario, title: str, plan: A
     _print_notices(console, plan.notices)
 
 
+def print_radio(console: Console, scenario: Scenario, title: str, there: "Coverage", reason: str | None) -> None:
+    """What the radio gives along the section."""
+    console.print(f"[bold]Scenario[/bold] {escape(title)}")
+    of_radio = (key for key in _without_seconds(scenario) if key.startswith(("link.", "radio.")))
+    console.print(_values_table(scenario, ["road.length_m", *of_radio]))
+    queued = ", of the last in the queue" if scenario.radio is not None and scenario.radio.sharing == "fifo" else ""
+    console.print(f"\n[bold]Uploads[/bold] along the section, without shadowing; {_crowds(there)}{queued}")
+    console.print(_coverage_table(there))
+    if there.upload_s is None:
+        console.print("\nlink.model_bytes is not given: how long an upload takes is unknown.", soft_wrap=True)
+    if reason is not None:
+        console.print(f"\n[bold]No upload is possible[/bold]: {reason}.", soft_wrap=True)
+
+
+def _crowds(there: "Coverage") -> str:
+    first, *others = (f"{n}" for n in there.senders)
+    return f"with {' / '.join((first, *others))} {'senders' if others or first != '1' else 'sender'}"
+
+
+def _coverage_table(there: "Coverage") -> Table:
+    table = Table(box=None)
+    for column in ("way", "distance", "SNR (dB)", "rate (Mbit/s)", *["upload (s)"] * (there.upload_s is not None)):
+        table.add_column(column, justify="right")
+    for place, way_m in enumerate(there.way_m):
+        told = [f"{way_m:.0f} m", f"{there.distance_m[place]:.0f} m"]
+        told.append(" / ".join(f"{snr:.1f}" for snr in there.uplink_snr_db[:, place]))
+        told.append(" / ".join(f"{rate / 1e6:.3g}" for rate in there.uplink_bps[:, place]))
+        if there.upload_s is not None:
+            told.append(" / ".join(f"{seconds:.3g}" for seconds in there.upload_s[:, place]))
+        table.add_row(*told)
+    return table
+
+
 _KNOWN = {
     "nothing": "nothing of their leaving",
     "mean": "the mean stay",
@@ -97,15 +131,41 @@ _KNOWN = {
 
 
 def _scenario_table(scenario: Scenario) -> Table:
+    return _values_table(scenario, [*_without_seconds(scenario), *_more_planned_with(scenario)])
+
+
+def _values_table(scenario: Scenario, keys: "Iterable[str]") -> Table:
     table = Table(box=None, show_header=False)
-    given = {f"{name}.{key}" for name, keys in scenario.given().items() for key in keys}
-    for key in (*_PLANNED_WITH, *_more_planned_with(scenario)):
-        _, unit, meaning = SYMBOLS[key]
-        value = scenario.value(key)
-        told = value if isinstance(value, str) else f"{value:g} {unit}"
-        origin = "" if key in given else _derived_from(scenario, key) or "default"
-        table.add_row(key, told, meaning, f"[dim]{origin}[/dim]")
+    if scenario.radio is not None:  # whose keys are long, and must not be cut
+        table.add_column(no_wrap=True)
+    for key in keys:
+        _add_value(table, scenario, key)
     return table
+
+
+def _add_value(table: Table, scenario: Scenario, key: str) -> None:
+    given = {f"{name}.{key}" for name, keys in scenario.given().items() for key in keys}
+    _, unit, meaning = SYMBOLS[key]
+    value = scenario.value(key) if key not in _BY_PATH_LOSS else getattr(scenario.radio, _BY_PATH_LOSS[key])
+    number = f"{value:,.0f}" if unit in ("Hz", "bytes") else value if isinstance(value, str) else f"{value:g}"
+    origin = "" if key in given else _derived_from(scenario, key) or "default"
+    table.add_row(key, f"{number} {unit}".rstrip(), meaning, f"[dim]{origin}[/dim]")
+
+
+# What a radio has for each path loss, unless it is given.
+_BY_PATH_LOSS = {"radio.shadowing_db": "shadow_sd_db", "radio.shadowing_m": "shadow_distance_m"}
+
+
+def _without_seconds(scenario: Scenario) -> list[str]:
+    """What planning depends on; where there is a radio, its values instead of the link's seconds."""
+    if scenario.radio is None:
+        return list(_PLANNED_WITH)
+    there = [key for key in (*_LINK_SIZES, *RADIO_FIELDS) if key in _BY_PATH_LOSS or scenario.value(key) is not None]
+    place = _PLANNED_WITH.index("link.download_s")
+    return [*_PLANNED_WITH[:place], *there, *_PLANNED_WITH[place + 2 :]]
+
+
+_LINK_SIZES = ("link.model_bytes", "link.download_bytes", "link.upload_bytes")
 
 
 def _more_planned_with(scenario: Scenario) -> list[str]:
@@ -122,6 +182,8 @@ def _more_planned_with(scenario: Scenario) -> list[str]:
 def _derived_from(scenario: Scenario, key: str) -> str | None:
     if scenario.link.model_bytes is not None and key in ("link.download_s", "link.upload_s"):
         return "from model_bytes"
+    if key in _BY_PATH_LOSS:
+        return "from path_loss"
     measured = scenario.compute.step_samples
     if measured is not None and key in ("compute.min_step_s", "compute.extra_step_s"):
         return f"from {len(measured)} step_samples"

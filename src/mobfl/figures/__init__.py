@@ -7,6 +7,7 @@ from mobfl.figures.following import draw_following
 from mobfl.figures.forecasts import draw_forecasts
 from mobfl.figures.histories import draw_curves, draw_history, draw_times_to_target
 from mobfl.figures.plans import draw_plan
+from mobfl.figures.radio import draw_radio
 from mobfl.figures.simulations import draw_anytime_simulation, draw_simulation, draw_uploads
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "draw_plan",
     "draw_proxy",
     "draw_proxy_over_time",
+    "draw_radio",
     "draw_simulation",
     "draw_times_to_target",
     "draw_uploads",

@@ -12,7 +12,7 @@ from mobfl.theory import Conditions, Knows
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
-Planner = Literal["exact", "trace", "simulation"]
+Planner = Literal["exact", "trace", "simulation", "fixed-point"]
 
 _INSTANT_S = 1e-9  # no clock of a recording tells a shorter stay from none
 
@@ -54,7 +54,7 @@ def _told(plan: "Plan | AnytimePlan") -> dict[str, Any]:
     told = asdict(plan) | {"planner": plan.planner if plan.status == "ok" else None}
     optional = {key: told.pop(key) for key in ("objective_error", "assumed") if key in told}
     averaged = {key: told.pop(key) for key in ("averaged_objective",) if key in told}
-    if plan.planner == "exact":
+    if plan.planner in ("exact", "fixed-point"):
         for key in ("valid_round_prob_interval", "half_from_vehicles", "notices"):
             told.pop(key, None)
     return told | averaged | {key: value for key, value in optional.items() if value is not None}

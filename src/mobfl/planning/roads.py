@@ -25,6 +25,9 @@ def conditions_from(table: Any) -> Conditions:
     paper's value. The rules are those of `Scenario`: the first row that breaks one is reported.
     """
     columns = _columns(table)
+    for key in columns:
+        if key.partition(".")[0] == "radio":
+            raise InputError(f"a table of roads must have links of seconds or rates, got a column {key}")
     unknown = [unknown_key(key, FIELDS) for key in columns if key not in FIELDS and key != "fleet"]
     if unknown:
         raise InputError(unknown)

@@ -23,7 +23,7 @@ from mobfl.planning.planner import plan as best_plan
 from mobfl.reports.contests import foretelling_sections, heard_sections, show_contest
 from mobfl.reports.sections import Drawing, Section, interval, said
 from mobfl.rounds.simulation import simulate
-from mobfl.scenario import FIELDS, Scenario
+from mobfl.scenario import FIELDS, RADIO_FIELDS, Scenario
 
 PAGE, FIGURES = "report.html", "figures"
 _SIMULATED_ROUNDS = 20_000
@@ -234,7 +234,8 @@ def _proxy_over_time(studies: Sequence[Study], drawing: Drawing) -> list[Section
 def _settings(studies: Sequence[Study], command: str) -> Section:
     section, first = Section("settings", "Settings, data and versions"), studies[0].runs[0].run.description
     section.text(f"Made by: {command}")
-    rows = [(key, *(_brief(study.scenario.value(key)) for study in studies)) for key in FIELDS]
+    radios = RADIO_FIELDS if any(study.scenario.radio is not None for study in studies) else ()
+    rows = [(key, *(_brief(study.scenario.value(key)) for study in studies)) for key in (*FIELDS, *radios)]
     if any(study.scenario.fleet for study in studies):
         rows.append(("fleet", *(_fleet_in_words(study.scenario) for study in studies)))
     section.table("settings", ("key", *(study.title for study in studies)), rows)

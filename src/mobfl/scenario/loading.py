@@ -15,7 +15,8 @@ from mobfl.scenario.tables import Scenario
 def packaged_scenarios() -> dict[str, Traversable]:
     """The scenarios that come with mobfl, by name."""
     files = (resources.files("mobfl.scenario") / "packaged").iterdir()
-    return {file.name.removesuffix(".toml"): file for file in sorted(files, key=lambda file: file.name)}
+    named = {file.name.removesuffix(".toml"): file for file in files}
+    return dict(sorted(named.items()))
 
 
 def load_scenario(source: str | Path = "paper") -> Scenario:

@@ -75,8 +75,8 @@ def mads(
     link = request.scenario.link
     if link.uplink_bps is None:
         raise InputError(
-            "plan mads must have a link of link.downlink_bps and link.uplink_bps, from which bytes follow, got one in"
-            " seconds"
+            "plan mads must have a link of link.downlink_bps and link.uplink_bps, from which bytes follow, got"
+            f" {'one in seconds' if request.scenario.radio is None else 'a radio'}"
         )
     leaving = Leaving.asked(ContactBytes.name, knows, error, request)
     return ContactBytes(int(local_steps), leaving, float(link.uplink_bps) / 8, float(least_share))

@@ -13,6 +13,7 @@ from mobfl.theory.anytime import (
     longest_steps_slope,
     uploads_of_steps,
 )
+from mobfl.theory.crowd import Transfers, best_upload_s, mean_transfers, transfers_alone
 from mobfl.theory.delays import Delays, StepTimes
 from mobfl.theory.equations import (
     AnyRoad,
@@ -57,21 +58,26 @@ from mobfl.theory.radio import (
     uplink_bps,
     uplink_snr_db,
 )
+from mobfl.theory.section import Coverage, coverage
 
 __all__ = [
     "KNOWLEDGE",
     "AnyRoad",
     "Conditions",
+    "Coverage",
     "Delays",
     "Knows",
     "StepTimes",
+    "Transfers",
     "anytime_objective",
     "anytime_objective_slope",
     "anytime_promise",
     "averaged_steps",
+    "best_upload_s",
     "compute_delay_cdf",
     "contributing_visit_prob",
     "contributing_visits_by_class",
+    "coverage",
     "delay",
     "delivered_steps",
     "distance_m",
@@ -88,6 +94,7 @@ __all__ = [
     "longest_steps_slope",
     "max_local_steps",
     "max_round_s",
+    "mean_transfers",
     "min_delay_s",
     "noise_dbm",
     "objective",
@@ -100,6 +107,7 @@ __all__ = [
     "slack_s",
     "spectral_efficiency",
     "stay",
+    "transfers_alone",
     "uplink_bps",
     "uplink_snr_db",
     "uploads_and_slopes",

@@ -110,7 +110,7 @@ class Delays:
         if scenario.radio is not None:
             raise InputError(
                 "the scenario has a radio, so how long transfers take depends on places and on who else sends: plan by"
-                " simulation, or by fixed point (mobfl.planning.radio.plan_quickly)"
+                " simulation"
             )
         return replace(cls.of_steps(scenario), download_s=scenario.link.download_s, upload_s=scenario.link.upload_s)
 
