@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mobfl.deploy.local.board import Board
     from mobfl.mobility.crossings import Crossings
     from mobfl.policies.adaptive.following import Following
+    from mobfl.rounds.airtime import AirResult
     from mobfl.rounds.anytime import AnytimeSimulation
     from mobfl.rounds.by_class import ClassResult
     from mobfl.rounds.estimates import Estimate
@@ -300,6 +301,10 @@ def print_simulation(console: Console, result: "Simulation") -> None:
     )
     theorem = None if result.poisson is None else (*result.poisson, 1.0, None)
     console.print(_measured_table(rows, theorem))
+    if result.air is not None:
+        _print_air(console, result.air)
+    if result.assumed is not None:
+        console.print(f"\n[bold]Assumed[/bold]: {result.assumed}.", soft_wrap=True)
     if result.classes:
         console.print("\n[bold]By class[/bold]")
         console.print(_class_table(result.classes))
@@ -321,11 +326,31 @@ def print_anytime_simulation(console: Console, result: "AnytimeSimulation") -> N
     )
     console.print(_measured_table([(name, each.measured, each.expected) for name, each in named]))
     console.print(f"\n[bold]v[/bold] = {result.objective:.4f} valid local steps per second")
+    if result.air is not None:
+        _print_air(console, result.air)
     if result.assumed is not None:
         console.print(f"\n[bold]Assumed[/bold]: {result.assumed}.", soft_wrap=True)
     if result.classes:
         console.print("\n[bold]By class[/bold]")
         console.print(_class_table(result.classes))
+
+
+def _print_air(console: Console, air: "AirResult") -> None:
+    """What the radio did, beside what the promise above was made with."""
+    console.print("\n[bold]On the air[/bold]")
+    table, taken = Table(box=None), air.expected
+    for column in ("", "measured", *["taken for the promise"] * (taken is not None)):
+        table.add_column(column, justify="left" if not column else "right")
+    for name, measured, expected in (
+        ("a download takes", f"{air.download_s:.3f} s", taken and f"{taken.download_s:.3f} s"),
+        ("an upload takes", f"{air.upload_s:.3f} s", taken and f"{taken.upload_s:.3f} s"),
+        ("its rate", f"{air.upload_bps / 1e6:.3f} Mbit/s", ""),
+        ("sending at a time", f"{air.sending:.3f}", ""),
+        ("lost to the radio", f"{air.lost_by_radio:.2%}", ""),
+        ("lost to the clock", f"{air.lost_by_clock:.2%}", ""),
+    ):
+        table.add_row(name, measured, *[expected or ""] * (taken is not None))
+    console.print(table)
 
 
 def _measured_table(

@@ -13,6 +13,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from mobfl import theory
+from mobfl.mobility.crossings import Crossings
+from mobfl.mobility.tracks import STEADILY
 from mobfl.rng import normal, stream, vehicle_key
 from mobfl.scenario import Radio, Scenario
 from mobfl.theory import Delays
@@ -117,6 +119,11 @@ def delays_and_channel(scenario: Scenario) -> tuple[Delays, Channel | None]:
     if (channel := Channel.of(scenario)) is None:
         return Delays.of(scenario), None
     return Delays.of_steps(scenario), channel
+
+
+def assumed_places(channel: Channel | None, crossings: Crossings | None) -> str | None:
+    """What had to be assumed of where vehicles are; None if nothing."""
+    return None if channel is None or crossings is None or crossings.tracks is not None else STEADILY
 
 
 def _curve(radio: Radio) -> NDArray[np.float64]:

@@ -12,13 +12,15 @@ from mobfl import theory
 from mobfl.mobility.crossings import Crossings
 from mobfl.mobility.observed import ObservedTraffic
 from mobfl.planning.trace import Trace, assumed_of
+from mobfl.rounds.air import assumed_places, delays_and_channel
+from mobfl.rounds.airtime import AirCounts, AirResult
 from mobfl.rounds.by_class import ClassCounts, ClassResult
 from mobfl.rounds.estimates import BatchMeans, Compared, Estimate
 from mobfl.rounds.orders import AsManyAsFit, FixedPlan
 from mobfl.rounds.rows import Array, Integers
 from mobfl.rounds.rules import simulate_rounds
 from mobfl.scenario import Scenario
-from mobfl.theory import Conditions, Delays
+from mobfl.theory import Conditions
 
 _COMPARED = ("longest_steps", "delivered_steps", "uploads", "empty_prob", "lost_share")
 
@@ -52,6 +54,7 @@ class AnytimeSimulation:
         expected_reached: The same as promised for Poisson traffic, 1 − e^(−Λ(n, T)); None where nothing is.
         classes: The same by class, where there is more than one.
         assumed: What had to be assumed of the traffic; None if nothing.
+        air: What became of a radio that transfers share; None where there is none.
     """
 
     asked: AsManyAsFit
@@ -66,6 +69,7 @@ class AnytimeSimulation:
     expected_reached: Array | None
     classes: tuple[AnytimeClassResult, ...] = ()
     assumed: str | None = None
+    air: AirResult | None = None
 
     @property
     def objective(self) -> float:
@@ -109,26 +113,36 @@ def simulate_anytime(
 ) -> AnytimeSimulation:
     """So many anytime rounds, on Poisson traffic or on recorded crossings for as long as they last."""
     plan, seen = FixedPlan(asked, round_s), ObservedTraffic.of(scenario, seed, crossings)
-    rounds, delays = seen.whole_rounds(round_s, rounds), Delays.of(scenario)
-    several, by_class = len(delays.classes) > 1, ClassCounts(len(delays.classes))
-    stay_s = Conditions.of(scenario).mean_dwell_s if crossings is None else crossings.dwell_s.mean()
+    rounds, (delays, channel) = seen.whole_rounds(round_s, rounds), delays_and_channel(scenario)
+    several, by_class, on_air = len(delays.classes) > 1, ClassCounts(len(delays.classes)), AirCounts()
+    stay_s = theory.mean_stay_s(scenario) if crossings is None else crossings.dwell_s.mean()
     # Rounds that share a vehicle mostly fall into one batch.
     means, longest = BatchMeans(5, 1 + int(2 * float(stay_s) / round_s)), Counter[int]()
-    for block in simulate_rounds(seen.crossings, plan, delays, seed, start_s=seen.start_s, keep_vehicles=several):
+    keep = several or channel is not None
+    for block in simulate_rounds(
+        seen.crossings, plan, delays, seed, channel=channel, start_s=seen.start_s, keep_vehicles=keep
+    ):
         part = block.first(rounds - means.rounds)
         means.add(np.stack([part.longest, part.steps, part.uploads, part.uploads == 0, part.started]).astype(float))
         if block.vehicles is not None:
-            by_class.add(block.vehicles.of_rounds(0, rounds))
+            rows = block.vehicles.of_rounds(0, rounds)
+            by_class.add(rows)
+            if channel is not None:
+                on_air.add(rows)
         longest.update(part.longest.tolist())
         progress(means.rounds)
         if means.rounds == rounds:
             break
-    promise = _promise(scenario, asked, round_s, crossings)
-    classes = _class_results(scenario, asked, round_s, by_class, crossings is None) if several else ()
+    promise = _promise(scenario, asked, round_s, crossings) if channel is None else _Promise()
+    poisson = crossings is None and channel is None
+    classes = _class_results(scenario, asked, round_s, by_class, poisson) if several else ()
     reached = _reached(longest)
     expected = None if promise.delivered_steps is None else _expected_reached(scenario, asked, round_s, reached[0])
-    compared, assumed = _compared(means, promise), assumed_of(asked.knows, crossings)
-    return AnytimeSimulation(asked, round_s, means.rounds, *compared, reached, expected, classes, assumed)
+    compared = _compared(means, promise)
+    assumed = assumed_of(asked.knows, crossings) or assumed_places(channel, crossings)
+    bits = 0.0 if channel is None else 8.0 * channel.upload_bytes
+    air = None if channel is None else on_air.result(bits, means.rounds * round_s, None)
+    return AnytimeSimulation(asked, round_s, means.rounds, *compared, reached, expected, classes, assumed, air)
 
 
 def _reached(longest: Counter[int]) -> tuple[Integers, Array]:
@@ -176,14 +190,14 @@ def _promise(scenario: Scenario, asked: AsManyAsFit, round_s: float, crossings: 
 def _class_results(
     scenario: Scenario, asked: AsManyAsFit, round_s: float, counts: ClassCounts, poisson: bool
 ) -> tuple[AnytimeClassResult, ...]:
-    road = Conditions.of(scenario)
-    found = counts.results([each.name for each in road.delays.classes])
+    found = counts.results([each.name for each in scenario.classes])
     results = (
         AnytimeClassResult(**asdict(each), steps_per_visit=float(steps))
         for each, steps in zip(found, counts.steps_per_visit, strict=True)
     )
     if not poisson or asked.error:
         return tuple(results)
+    road = Conditions.of(scenario)
     return tuple(_with_promise(each, _alone(road, place), asked, round_s) for place, each in enumerate(results))
 
 

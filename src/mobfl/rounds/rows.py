@@ -93,7 +93,7 @@ class VehicleRows:
         """The rows of the rounds from `first` to before `stop`."""
         kept = slice(*np.searchsorted(self.round, [first, stop]))
         transfers = self.transfers and self.transfers.take(kept)
-        return VehicleRows(self.names, *(getattr(self, name)[kept] for name in _ROW_COLUMNS), transfers)
+        return replace(self, **{name: getattr(self, name)[kept] for name in _ROW_COLUMNS}, transfers=transfers)
 
     def to_dicts(self, delays: Delays) -> list[dict[str, Any]]:
         """With the instant at which each stage begins, None where it was not reached, and how it ended when.
@@ -195,7 +195,7 @@ def joined(blocks: list[Rounds]) -> Rounds:
     if rows:
         parts = [row.transfers for row in rows if row.transfers is not None]
         transfers = Transfers(*(column(name, parts) for name in ("train_s", "send_s", "sent"))) if parts else None
-        vehicles = VehicleRows(rows[-1].names, *(column(name, rows) for name in _ROW_COLUMNS), transfers)
+        vehicles = replace(rows[-1], **{name: column(name, rows) for name in _ROW_COLUMNS}, transfers=transfers)
     counted = [block.fitted for block in blocks if block.fitted is not None]
     fitted = Fitted(*(column(name, counted) for name in Fitted._fields)) if counted else None
     return replace(first, **{name: column(name, blocks) for name in _ROUND_COLUMNS}, vehicles=vehicles, fitted=fitted)

@@ -105,7 +105,8 @@ class _Vehicles:
         return _Vehicles(*(array[chosen] for array in self.arrays))
 
     def plus(self, others: "_Vehicles") -> "_Vehicles":
-        return _Vehicles(*(np.concatenate(pair) for pair in zip(self.arrays, others.arrays, strict=True)))
+        pairs: Any = zip(self.arrays, others.arrays, strict=True)
+        return _Vehicles(*(np.concatenate(pair) for pair in pairs))
 
 
 @dataclass
@@ -223,7 +224,7 @@ def _most_pairs(vehicles: _Vehicles, start_s: float, end_s: float, t: float) -> 
 
 def rows_of(log: Log, cars: Cars, names: NDArray[Any] | None) -> VehicleRows:
     """The turns of a log, by rounds and in the order of entering."""
-    columns = [column[: log.rows[0]] for column in log[1:]]
+    columns: list[Any] = [column[: log.rows[0]] for column in log[1:]]
     order = np.lexsort(columns[2::-1])  # by round, vehicle and attempt
     number, vehicle, attempt, begin_s, compute_s, steps, train_s, send_s, end_s, sent, outcome = (
         column[order] for column in columns

@@ -1,7 +1,7 @@
 """Rounds simulated, and held against what the theory promises."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias, overload
 
@@ -12,17 +12,20 @@ from mobfl import theory
 from mobfl.errors import InputError
 from mobfl.mobility.crossings import Crossings
 from mobfl.mobility.observed import ObservedTraffic
+from mobfl.planning.radio import in_seconds
 from mobfl.planning.trace import Trace
+from mobfl.rounds.air import assumed_places, delays_and_channel
+from mobfl.rounds.airtime import AirCounts, AirResult
 from mobfl.rounds.anytime import AnytimeSimulation, simulate_anytime
 from mobfl.rounds.by_class import ClassCounts, ClassResult
 from mobfl.rounds.by_class import promised as promised_by_class
 from mobfl.rounds.estimates import BatchMeans, Estimate
 from mobfl.rounds.not_poisson import warning_of
 from mobfl.rounds.orders import AsManyAsFit, FixedPlan, Steps
-from mobfl.rounds.rows import Rounds
+from mobfl.rounds.rows import Rounds, VehicleRows
 from mobfl.rounds.rules import simulate_rounds
 from mobfl.scenario import Scenario
-from mobfl.theory import Conditions, Delays
+from mobfl.theory import Conditions
 from mobfl.theory.distributions import Dwell, Empirical
 
 Progress: TypeAlias = Callable[[int], None]
@@ -56,6 +59,8 @@ class Simulation:
     classes: tuple[ClassResult, ...] = ()  # where there is more than one
     poisson: Promise | None = None  # beside what the recorded road promises
     warning: str | None = None  # if recorded traffic is not Poisson enough for Theorem 1
+    air: AirResult | None = None  # where transfers share a radio; then what is promised is for their mean times
+    assumed: str | None = None  # of where vehicles are, if nobody told
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -70,6 +75,7 @@ class Simulation:
             "expected_empty_prob": self.expected_empty_prob,
             **({} if self.poisson is None else {f"poisson_{k}": v for k, v in self.poisson._asdict().items()}),
             "warning": self.warning,
+            **({} if self.air is None else {"radio": self.air.to_dict(), "assumed": self.assumed}),
             **({"classes": [each.to_dict() for each in self.classes]} if self.classes else {}),
         }
 
@@ -117,20 +123,26 @@ def simulate(
         return simulate_anytime(scenario, local_steps, round_s, rounds, seed, crossings, progress)
     plan, seen = FixedPlan(local_steps, round_s), ObservedTraffic.of(scenario, seed, crossings)
     rounds = seen.whole_rounds(round_s, rounds)
+    delays, channel = delays_and_channel(scenario)
+    times = None if channel is None else theory.mean_transfers(scenario, local_steps, round_s)
+    known = scenario if times is None else in_seconds(scenario, times)
     if crossings is None:
-        road = Conditions.of(scenario)
+        road = Conditions.of(known)
         rate, dwell = road.arrivals_per_s, road.dwell
     else:
         (chosen,) = seen.crossings
         rate, dwell = chosen.arrivals_per_s, Empirical(chosen.dwell_s)
-    delays = Delays.of(scenario)
-    several = len(delays.classes) > 1
-    blocks = simulate_rounds(seen.crossings, plan, delays, seed, start_s=seen.start_s, keep_vehicles=several)
+    several, on_air = len(delays.classes) > 1, AirCounts()
     by_class = ClassCounts(len(delays.classes))
-    counted = _count(_by_class(blocks, rounds, by_class) if several else blocks, rounds, dwell, progress)
-    expected = float(theory.uploads_identity(rate, dwell, theory.delay(scenario, local_steps), round_s))
+    watchers = [*([by_class.add] if several else []), *([on_air.add] if channel else [])]
+    blocks = simulate_rounds(
+        seen.crossings, plan, delays, seed, channel=channel, start_s=seen.start_s, keep_vehicles=bool(watchers)
+    )
+    counted = _count(_watched(blocks, rounds, watchers), rounds, dwell, progress)
+    expected = float(theory.uploads_identity(rate, dwell, theory.delay(known, local_steps), round_s))
     poisson = Promise(expected, math.exp(-expected))
-    promised, warning = (poisson, None) if crossings is None else _recorded(scenario, crossings, local_steps, round_s)
+    promised, warning = (poisson, None) if crossings is None else _recorded(known, crossings, local_steps, round_s)
+    lasted_s = counted[0].rounds * round_s
     return Simulation(
         local_steps,
         round_s,
@@ -138,9 +150,11 @@ def simulate(
         *_statistics(counted[0]),
         *promised,
         counted[1],
-        _class_results(scenario, local_steps, round_s, by_class, crossings is None) if several else (),
+        _class_results(known, local_steps, round_s, by_class, crossings is None) if several else (),
         None if crossings is None else poisson,
         warning,
+        None if channel is None else on_air.result(8.0 * channel.upload_bytes, lasted_s, times),
+        assumed_places(channel, crossings),
     )
 
 
@@ -152,11 +166,15 @@ def _recorded(scenario: Scenario, crossings: Crossings, local_steps: int, round_
     return promised, warning_of(trace, road, local_steps, round_s)
 
 
-def _by_class(blocks: Iterable[Rounds], rounds: int, counts: ClassCounts) -> Iterator[Rounds]:
+def _watched(
+    blocks: Iterable[Rounds], rounds: int, watchers: Sequence[Callable[[VehicleRows], None]]
+) -> Iterator[Rounds]:
     """The blocks as they are, with their vehicles counted on the way."""
     for block in blocks:
         if block.vehicles is not None:
-            counts.add(block.vehicles.of_rounds(0, rounds))
+            rows = block.vehicles.of_rounds(0, rounds)
+            for watch in watchers:
+                watch(rows)
         yield block
 
 

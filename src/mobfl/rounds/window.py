@@ -6,7 +6,7 @@ on the air.
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -57,7 +57,7 @@ class Turn(NamedTuple):
 
     @classmethod
     def none(cls, vehicles: int) -> "Turn":
-        kinds = (np.int8, *[np.float64] * 3, np.int64, *[np.float64] * 7, np.int64, np.int8)
+        kinds: Any = (np.int8, *[np.float64] * 3, np.int64, *[np.float64] * 7, np.int64, np.int8)
         return cls(*(np.zeros(vehicles, kind) for kind in kinds))
 
 
@@ -101,7 +101,7 @@ class Log(NamedTuple):
     @classmethod
     def empty(cls, rows: int) -> "Log":
         whole, real = np.int64, np.float64
-        kinds = (whole, whole, whole, real, real, whole, real, real, real, real, np.int8)
+        kinds: Any = (whole, whole, whole, real, real, whole, real, real, real, real, np.int8)
         return cls(np.zeros(1, whole), *(np.empty(rows, kind) for kind in kinds))
 
 

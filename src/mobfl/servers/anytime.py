@@ -5,13 +5,14 @@ They are rounds of a policy that orders `AsManyAsFit`; here they get their name,
 
 from typing import Any
 
+from mobfl import theory
 from mobfl.errors import InfeasibleError
 from mobfl.planning.anytime import plan_anytime
 from mobfl.planning.trace import assumed_of
 from mobfl.rounds.orders import AsManyAsFit, FixedPlan
 from mobfl.servers.choice import PlanRequest
 from mobfl.servers.rounds import BY_STEPS, PlannedRounds
-from mobfl.theory import Conditions, Knows
+from mobfl.theory import Knows
 
 
 def anytime(request: PlanRequest, round_s: float | None = None, knows: Knows = "nothing", error: float = 0.0) -> Any:
@@ -42,4 +43,4 @@ def best_anytime_round_s(request: PlanRequest, knows: Knows) -> float:
 def mean_stay_s(request: PlanRequest) -> float:
     if request.crossings is not None:
         return float(request.crossings.dwell_s.mean())
-    return float(Conditions.of(request.scenario).mean_dwell_s)
+    return theory.mean_stay_s(request.scenario)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from mobfl.rounds.on_air import OnAir
-from mobfl.rounds.rows import Array, Outcome, VehicleRows
+from mobfl.rounds.rows import Array, Integers, Outcome, VehicleRows
 from mobfl.servers.rounds import spent
 from mobfl.servers.site import Site
 from mobfl.servers.steps import Contribution, Effort, ServerStep
@@ -63,7 +63,7 @@ def on_air(site: Site) -> OnAir:
     return OnAir(site.traffic, site.draws, site.channel, site.start_s, site.start_s + site.end_s)
 
 
-def _arrived(rows: VehicleRows, site: Site) -> Array:
+def _arrived(rows: VehicleRows, site: Site) -> Integers:
     """Places of the uploads that came within the training, in the order of coming."""
     came = np.flatnonzero((rows.outcome == Outcome.UPLOADED) & (rows.end_s <= site.start_s + site.end_s))
     return came[np.argsort(rows.end_s[came], kind="stable")]

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from mobfl.errors import InputError
 from mobfl.scenario import Radio, Scenario
 from mobfl.theory.delays import Delays, StepTimes
-from mobfl.theory.distributions import Constant, average
-from mobfl.theory.equations import stay, uploads_identity
+from mobfl.theory.equations import mean_stay_s, stay, uploads_identity
 from mobfl.theory.quadrature import panels
 from mobfl.theory.radio import distance_m, downlink_bps, uplink_bps
 
@@ -96,7 +95,7 @@ class _Section:
             given = "no radio" if radio is None else "no link.model_bytes"
             raise InputError(f"the scenario must have a radio and link.model_bytes, got {given}")
         way = np.linspace(0.0, length_m, _PLACES)
-        stay_s = float(average(*stay(scenario).nodes(Constant(scenario.dwell_s))))
+        stay_s = mean_stay_s(scenario)
         others = scenario.traffic.arrivals_per_s * scenario.traffic.participation * stay_s
         bits = (8.0 * (size or link.model_bytes) for size in (link.download_bytes, link.upload_bytes))
         return cls(radio, way, distance_m(radio, way, length_m), scenario.traffic.speed_mps, stay_s, others, *bits)

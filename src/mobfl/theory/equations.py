@@ -117,6 +117,11 @@ def stay(scenario: Scenario) -> Dwell:
     return _dwell(scenario.road.length_m, scenario.traffic.speed_mps, scenario.traffic.speed_sd_mps)
 
 
+def mean_stay_s(scenario: Scenario) -> float:
+    """E[D], of any scenario, whatever its link."""
+    return float(average(*stay(scenario).nodes(Constant(scenario.dwell_s))))
+
+
 def _dwell(length_m: Any, speed_mps: Any, speed_sd_mps: Any) -> Dwell:
     if not agree("speeds spread", _spreads(speed_mps, speed_sd_mps)):
         return Constant(length_m / speed_mps)
