@@ -19,8 +19,8 @@ def test_the_public_names_are_exactly_these() -> None:
         "Scenario", "Schedule", "Selection", "ServerStep", "SgdTerms", "Simulation", "Site", "State", "Task",
         "TaskRequest", "TorchTask", "Tracks",
         "TracePlan", "TrafficSource", "Upload", "Weights", "algorithm_1", "best_round_s", "build_task", "find_runs",
-        "load_scenario", "load_sweep", "plan", "plan_anytime", "plan_many", "plan_quickly", "read_crossings", "read_history",
-        "run_sweep", "simulate", "theory", "train",
+        "load_scenario", "load_sweep", "plan", "plan_anytime", "plan_many", "plan_quickly", "read_crossings",
+        "read_history", "run_sweep", "simulate", "theory", "train",
     }  # fmt: skip
     assert all(hasattr(mobfl, name) for name in mobfl.__all__)
 
