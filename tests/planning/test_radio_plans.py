@@ -1,10 +1,13 @@
 """Quick plans of roads with a radio: they agree with the transfer times that they cause."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from mobfl import Scenario, load_scenario, plan
 from mobfl.planning.radio import in_seconds, plan_quickly, too_narrow
-from mobfl.theory.crowd import Transfers, mean_transfers
+from mobfl.theory.crowd import Transfers, mean_transfers, transfers_alone
+from roads_at_random import log_uniform
 
 
 @pytest.mark.parametrize("name", ["paper-radio", "highway-radio", "urban-radio"])
@@ -44,6 +47,39 @@ def test_a_band_that_is_too_narrow_is_infeasible_with_a_remedy() -> None:
     assert "an upload alone takes 1.74e+03 s where the radio is best but vehicles leave after 278 s" in str(told.reason)
     assert "widen radio.uplink_hz" in str(told.reason)
     assert too_narrow(load_scenario("urban-radio")) is None
+    deaf = too_narrow(load_scenario("urban-radio").with_values({"radio.downlink_hz": 1e4}))
+    assert "a download alone takes 1.74e+03 s" in str(deaf)
+    assert "widen radio.downlink_hz, raise radio.station_dbm, or send fewer bytes (link.download_bytes)" in str(deaf)
+
+
+@settings(max_examples=40)
+@given(
+    st.sampled_from(["paper-radio", "highway-radio", "urban-radio"]),
+    log_uniform(1e-3, 10.0),
+    log_uniform(10.0, 1e10),
+    log_uniform(1e3, 1e9),
+    st.sampled_from(["equal", "fifo"]),
+    st.sampled_from(["broadcast", "unicast"]),
+)
+def test_any_road_gets_a_plan_or_a_reason(
+    name: str, rate: float, size: float, band_hz: float, sharing: str, download: str
+) -> None:
+    road = load_scenario(name).with_values(
+        {
+            "traffic.arrivals_per_s": rate,
+            "traffic.speed_sd_mps": 0.0,
+            "link.model_bytes": int(size),
+            "radio.uplink_hz": band_hz,
+            "radio.sharing": sharing,
+            "radio.download": download,
+        }
+    )
+    quick = plan_quickly(road)
+    if quick.reason is None:
+        assert quick.numbers[2] >= 0
+        assert quick.numbers[2] <= plan(in_seconds(road, transfers_alone(road))).numbers[2] * (1 + 1e-9)
+    else:
+        assert quick.local_steps is None
 
 
 def test_a_step_that_does_not_fit_is_infeasible_too() -> None:

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from mobfl.planning.planner import plan
 from mobfl.planning.plans import Plan
-from mobfl.scenario import Scenario
+from mobfl.scenario import MOST, Scenario
 from mobfl.theory import stay
-from mobfl.theory.crowd import Transfers, best_upload_s, mean_transfers, transfers_alone
+from mobfl.theory.crowd import Transfers, least_transfers, mean_transfers, transfers_alone
 
 _MOST_TURNS = 60
 _SETTLED = 1e-4  # a share of the transfer times
@@ -41,19 +41,21 @@ def plan_quickly(scenario: Scenario) -> Plan:
 
 def in_seconds(scenario: Scenario, times: Transfers) -> Scenario:
     """The scenario with these seconds instead of its radio."""
-    seconds = {"download_s": times.download_s, "upload_s": times.upload_s}
+    seconds = {"download_s": min(times.download_s, MOST), "upload_s": min(times.upload_s, MOST)}
     return scenario.with_values({"radio": None, "link": seconds})
 
 
 def too_narrow(scenario: Scenario) -> str | None:
     """Why nobody can ever upload over this radio, and what would help; None where somebody can."""
-    needed_s, longest_s = best_upload_s(scenario), float(stay(scenario).longest)
-    if needed_s <= longest_s:
-        return None
-    return (
-        f"an upload alone takes {needed_s:.3g} s where the radio is best but vehicles leave after {longest_s:.3g} s:"
-        " widen radio.uplink_hz, raise radio.vehicle_dbm, or send fewer bytes (link.upload_bytes)"
-    )
+    least, longest_s = least_transfers(scenario), float(stay(scenario).longest)
+    for what, needed_s, sender in (("upload", least.upload_s, "vehicle"), ("download", least.download_s, "station")):
+        if needed_s > longest_s:
+            return (
+                f"{'an' if what == 'upload' else 'a'} {what} alone takes {needed_s:.3g} s where the radio is best but"
+                f" vehicles leave after {longest_s:.3g} s: widen radio.{what.replace('load', 'link')}_hz, raise"
+                f" radio.{sender}_dbm, or send fewer bytes (link.{what}_bytes)"
+            )
+    return None
 
 
 def _as_caused(scenario: Scenario, best: Plan) -> Plan:

@@ -13,7 +13,7 @@ from mobfl.theory.anytime import (
     longest_steps_slope,
     uploads_of_steps,
 )
-from mobfl.theory.crowd import Transfers, best_upload_s, mean_transfers, transfers_alone
+from mobfl.theory.crowd import Transfers, least_transfers, mean_transfers, transfers_alone
 from mobfl.theory.delays import Delays, StepTimes
 from mobfl.theory.equations import (
     AnyRoad,
@@ -74,7 +74,6 @@ __all__ = [
     "anytime_objective_slope",
     "anytime_promise",
     "averaged_steps",
-    "best_upload_s",
     "compute_delay_cdf",
     "contributing_visit_prob",
     "contributing_visits_by_class",
@@ -87,6 +86,7 @@ __all__ = [
     "expected_uploads",
     "fits",
     "full_stay_success_prob",
+    "least_transfers",
     "long_round_identity",
     "long_round_line",
     "long_round_offset_s",

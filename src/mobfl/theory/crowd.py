@@ -60,11 +60,12 @@ def transfers_alone(scenario: Scenario) -> Transfers:
     return Transfers(section.unicast_s(), section.upload_s(1.0), 1.0)
 
 
-def best_upload_s(scenario: Scenario) -> float:
-    """How long an upload takes alone at the place nearest to the station."""
-    section = _Section.of(scenario)
-    nearest = distance_m(section.radio, section.radio.along_m(section.way_m[-1]), section.way_m[-1])
-    return section.upload_bits / float(uplink_bps(section.radio, nearest))
+def least_transfers(scenario: Scenario) -> Transfers:
+    """How long download and upload take alone at the place nearest to the station."""
+    section, length_m = _Section.of(scenario), scenario.road.length_m
+    nearest = distance_m(section.radio, section.radio.along_m(length_m), length_m)
+    rates = downlink_bps(section.radio, nearest), uplink_bps(section.radio, nearest)
+    return Transfers(section.download_bits / float(rates[0]), section.upload_bits / float(rates[1]), 1.0)
 
 
 def _uploads_begun(scenario: Scenario, download_s: float, local_steps: int, round_s: float) -> float:
