@@ -112,7 +112,7 @@ def test_they_are_in_the_run_and_its_totals(tmp_path: Path) -> None:
 def test_powers_are_no_part_of_a_run_that_does_not_give_them() -> None:
     assert "energy" not in job((3, 5.0)).describe()["scenario"]
     given = Scenario.from_dict({"energy": {"compute_w": 30.0}})
-    assert given.to_dict()["energy"] == {"transmit_w": 0.2, "compute_w": 30.0}
+    assert given.to_dict()["energy"] == {"compute_w": 30.0}  # what was not given follows the radio, if there is one
     assert Scenario.from_dict(given.to_dict()) == given
     for table, line in (
         ({"compute_w": -1}, "energy.compute_w must be >= 0, got -1"),
@@ -193,3 +193,38 @@ def test_traffic_can_be_made_before_sizes_are_known() -> None:
     assert len(crossings_of("poisson", road, 1)) == len(
         crossings_of("poisson", Scenario().with_values({"training.duration_s": 100.0}), 1)
     )
+
+
+# ---- a radio ----------------------------------------------------------------------------------------
+
+
+def test_energy_follows_the_radio_and_may_follow_the_clock() -> None:
+    loud = Scenario.from_dict({"radio": {"vehicle_dbm": 30.0}, "link": {"model_bytes": 1000}})
+    assert loud.transmit_w == pytest.approx(1.0)
+    assert loud.with_values({"energy.transmit_w": 0.3}).transmit_w == 0.3
+    by_clock = Scenario.from_dict({"energy": {"capacitance": 1e-28, "clock_hz": 2e9}})
+    assert by_clock.energy.computing_w == pytest.approx(0.8)
+    for given in (loud, loud.with_values({"energy.transmit_w": 0.3}), by_clock):
+        again = Scenario.from_dict(given.to_dict())
+        assert (again.transmit_w, again.energy.computing_w) == (given.transmit_w, given.energy.computing_w)
+    with pytest.raises(InputError, match=r"energy\.clock_hz must come with capacitance, got it alone"):
+        Scenario.from_dict({"energy": {"clock_hz": 2e9}})
+    with pytest.raises(InputError, match="energy must give either compute_w or capacitance and clock_hz, got both"):
+        Scenario.from_dict({"energy": {"clock_hz": 2e9, "capacitance": 1e-28, "compute_w": 3.0}})
+
+
+def test_what_arrived_of_an_upload_is_merged_and_counted_apart(tmp_path: Path) -> None:
+    """At 32 bit/s, 15 of 30 bytes have come when the only vehicle leaves: three numbers of six."""
+    narrow = {"uplink_hz": 4.0, "vehicle_dbm": 100.0, "efficiency": 1.0, "most_bps_per_hz": 8.0, "shadowing_db": 0.0}
+    road = STEADY.with_values({"radio": narrow, "link": {}})
+    told = {}
+    for codec in ("topk:share=1", "plain"):
+        train(Job(QuadraticTask(), road, (3, 5.0), 7, crossings(("a", 0.0, 4.4)), codec=codec), tmp_path / codec)
+        told[codec] = pq.read_table(tmp_path / codec / "rounds.parquet").to_pydict()
+    initial = read_history(tmp_path / "plain").initial["loss"]
+    assert told["plain"]["loss"] == [initial] * 3
+    assert "partial" not in told["plain"]
+    parts = told["topk:share=1"]
+    assert (parts["uploads"], parts["partial"], parts["steps"]) == ([0, 0, 0], [1, 0, 0], [0, 0, 0])
+    assert parts["loss"][0] < initial
+    assert parts["bytes"][0] == MODEL + 15

@@ -22,6 +22,7 @@ Array = NDArray[np.float64]
 LISTENING, LOADING, TRAINING, SENDING, OVER = range(5)
 # How it ended, as `Outcome` has it.
 UPLOADED, LEFT_EARLY, ROUND_OVER, SAT_OUT, RADIO, PARTIAL = range(6)
+LEAST_PART = 0.01  # of an upload, below which a part of it is worth nothing
 
 
 class Cars(NamedTuple):
@@ -294,7 +295,7 @@ def _end(i, now_s, outcome, turn):
 @njit(cache=True)
 def _why_lost(i, air, cars, stretch, turn):
     """The radio's fault if the steps alone would have been done in time, else the clock's."""
-    if air.partial and turn.phase[i] == SENDING and turn.left_bits[i] < air.up_bits:
+    if air.partial and turn.phase[i] == SENDING and turn.left_bits[i] <= (1.0 - LEAST_PART) * air.up_bits:
         return PARTIAL
     known = turn.steps[i] > 0  # with as many steps as fit nobody knows before the download is there
     if known and turn.begin_s[i] + turn.compute_s[i] <= turn.stop_s[i]:

@@ -22,6 +22,7 @@ class Costs:
     download_bytes: int
     upload_bytes: int
     upload_s: float
+    transmit_w: float
     energy: Energy
     scale: float  # bytes as the link counts them in one that is really sent: 1 unless the scenario has its own size
     along: int  # bytes that a rule adds to what the codec makes
@@ -38,7 +39,7 @@ class Costs:
             down, up = link.download_bytes or link.model_bytes, link.upload_bytes or link.model_bytes
         scale = 1.0 if link.model_bytes is None else link.model_bytes / sizes.model
         parts = job.upload_codec[0], job.task.initial_weights(job.seed), job.site
-        return cls(down, up, link.upload_s, job.road.energy, scale, sizes.along, *parts)
+        return cls(down, up, link.upload_s, job.road.transmit_w, job.road.energy, scale, sizes.along, *parts)
 
     def budget(self, given: int | None) -> int | None:
         """Of the bytes that there is time for, those that a codec may fill."""
@@ -55,14 +56,15 @@ class Costs:
         sending_s = self.upload_s * up / self.upload_bytes if effort.sending_s is None else effort.sending_s
         return {
             "bytes": round(effort.downloads * self.download_bytes + up),
-            "energy_j": self.energy.transmit_w * sending_s + self.energy.compute_w * effort.compute_s,
+            "energy_j": self.transmit_w * sending_s + self.energy.computing_w * effort.compute_s,
         }
 
     def _cut_short(self, step: ServerStep) -> float:
         """By how many bytes the step's uploads were smaller than usual, since there was no time for more."""
         budgets = [budget for each in step.uploads if (budget := self.budget(each.budget)) is not None]
         sizes = [size for each in budgets if (size := size_within(self.codec, self.model, each)) is not None]
-        return sum(self.upload_bytes - self.scale * (size + self.along) for size in sizes)
+        parts = sum((1 - each.share) * self.upload_bytes for each in step.uploads)
+        return parts + sum(self.upload_bytes - self.scale * (size + self.along) for size in sizes)
 
     def _effort(self, step: ServerStep) -> Effort:
         """As the schedule tells it; of one that does not, what its uploads took."""

@@ -14,8 +14,9 @@ from mobfl.rounds.rules import TIME_ROUNDING
 # One row per round; the task's KPIs follow, then MORE. Loss and KPIs are those of the model at the round's end.
 COLUMNS = ("round", "start_s", "end_s", "local_steps", "present", "uploads", "rejected", "loss")
 # The sum of the uploads' local steps, bytes both ways, and the vehicles' energy. Older runs have no such columns.
-MORE = ("steps", "bytes", "energy_j")
-WHOLE = ("round", "local_steps", "present", "uploads", "rejected", "steps", "bytes")
+# Where a part of an upload counts, how many came so.
+MORE = ("steps", "bytes", "energy_j", "partial")
+WHOLE = ("round", "local_steps", "present", "uploads", "rejected", "steps", "bytes", "partial")
 
 Row = Mapping[str, Any]
 

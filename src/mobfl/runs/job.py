@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -96,7 +96,11 @@ class Job:
 
     @property
     def site(self) -> Site:
-        return training_site(self.road, self.seed, self.crossings)
+        """Where it trains; on a radio what has arrived of an upload counts if the codec says that it may."""
+        site = training_site(self.road, self.seed, self.crossings)
+        if site.channel is None or not getattr(self.upload_codec[0], "prefix_counts", False):
+            return site
+        return replace(site, channel=replace(site.channel, partial=True))
 
     def describe(self) -> dict[str, Any]:
         """The part of run.json that is known before the first round."""

@@ -46,9 +46,10 @@ def learn(job: Job, begun: Checkpoint, scores: Scores, workers: int = 1) -> Iter
     task, visits = job.task, Visits(job, begun)
     adoption, known = Adoption(job, begun), _known(dict(scores))
     waiting = deque[Callable[[], Learnt]]()
-    before_s = 0.0
+    before_s, site = 0.0, job.site
+    counts_parts = site.channel is not None and site.channel.partial
     with _workers(workers) as submit:
-        for step in server_steps(job.server.schedule, job.site):
+        for step in server_steps(job.server.schedule, site):
             elapsed_s, before_s, costs = step.end_s - before_s, step.end_s, visits.costs.row(step)
             if step.number < begun.rounds:
                 continue
@@ -60,7 +61,7 @@ def learn(job: Job, begun: Checkpoint, scores: Scores, workers: int = 1) -> Iter
             if adoption.served is not before:
                 known = submit(_scored, task, adoption.served)
             reached = replace(adoption.checkpoint, memories=visits.memories.kept)
-            waiting.append(partial(_learnt, row_of(step, len(reasons)) | costs, reached, known))
+            waiting.append(partial(_learnt, row_of(step, len(reasons), counts_parts) | costs, reached, known))
             while len(waiting) > workers - 1:
                 yield waiting.popleft()()
         while waiting:
@@ -71,17 +72,23 @@ def _scored(task: Task, model: Weights) -> dict[str, float]:
     return checked_scores(task, task.evaluate(model))
 
 
-def row_of(step: ServerStep, rejected: int) -> dict[str, Any]:
-    """A server step as the table of rounds has it, without what it costs and what its model scores."""
+def row_of(step: ServerStep, rejected: int, counts_parts: bool = False) -> dict[str, Any]:
+    """A server step as the table of rounds has it, without what it costs and what its model scores.
+
+    Uploads of which a part arrived are counted apart, where they may be.
+    """
+    whole = step.whole
+    parts = {"partial": len(step.uploads) - len(whole)} if counts_parts else {}
     return {
         "round": step.number,
         "start_s": step.start_s,
         "end_s": step.end_s,
         "local_steps": step.local_steps,
         "present": step.present,
-        "uploads": len(step.uploads),
+        "uploads": len(whole),
         "rejected": rejected,
-        "steps": sum(upload.local_steps for upload in step.uploads),
+        "steps": sum(upload.local_steps for upload in whole),
+        **parts,
     }
 
 

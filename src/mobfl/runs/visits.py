@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -72,7 +73,7 @@ class Visits:
         for each in asked:
             turn = self._turn(each.mine)
             upload, of_rule = self._turns.trained(turn, each.model, each.down, memory)
-            upload, of_codec = self._sent(turn, upload, memory)
+            upload, of_codec = self._sent(turn, upload, memory, each.mine.share)
             trained_s, sent_s = self.costs.compute_s(each.mine), each.mine.upload_s or self.costs.upload_s
             arrived[each.place] = replace(upload, staleness=each.staleness, compute_s=trained_s, upload_s=sent_s)
             memory = {**of_rule, **of_codec}
@@ -83,10 +84,13 @@ class Visits:
         rate = learning_rate(self._turns.vehicles.training_of(mine.key), share)
         return Turn(mine.key, mine.attempt, mine.local_steps, rate, self.costs.budget(mine.budget))
 
-    def _sent(self, turn: Turn, upload: Upload, memory: Memory) -> tuple[Upload, Memory]:
-        """As it arrives: what decoding makes of its bytes."""
+    def _sent(self, turn: Turn, upload: Upload, memory: Memory, share: float) -> tuple[Upload, Memory]:
+        """As it arrives: what decoding makes of its bytes, or of the share of them that came."""
         codec = self._turns.codec
         if is_lossless(codec):
             return upload, {}
         data, kept = self._turns.sent(turn, upload, memory)
+        if share < 1:
+            arrived: Any = codec
+            return replace(upload, weights=arrived.decode_prefix(data[: int(share * len(data))], upload.base)), kept
         return replace(upload, weights=codec.decode(data, upload.base)), kept

@@ -60,4 +60,6 @@ SYMBOLS = {
     "training.noise_uploads": Symbol("ν", "", "uploads that are worth half a round"),
     "energy.transmit_w": Symbol("", "W", "power while a vehicle uploads"),
     "energy.compute_w": Symbol("", "W", "power while a vehicle trains"),
+    "energy.capacitance": Symbol("κ", "F", "effective capacitance of its processor"),
+    "energy.clock_hz": Symbol("f", "Hz", "its clock"),
 }

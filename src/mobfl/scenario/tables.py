@@ -161,6 +161,27 @@ class Energy(Table):
     # An embedded computer at work: NVIDIA's Jetson modules have modes of 7 and 15 W (Orin Nano) and of 15, 30 and 50 W
     # (AGX Orin), by their data sheets; 15 W is in both.
     compute_w: Number = Field(15.0, ge=0)
+    # Or as CMOS does: capacitance·f² per cycle at f cycles a second (T. D. Burd, R. W. Brodersen, J. VLSI Signal
+    # Processing 1996), as papers of the field have it, with 1e-28 and 1e9 for a processor core.
+    capacitance: Number | None = Field(None, gt=0)
+    clock_hz: Positive | None = None
+
+    @property
+    def computing_w(self) -> float:
+        """While local steps last: as given, or capacitance·f²·(f cycles a second)."""
+        if self.capacitance is None or self.clock_hz is None:
+            return self.compute_w
+        return self.capacitance * self.clock_hz**3
+
+    @model_validator(mode="after")
+    def _computing_given_one_way(self) -> Self:
+        given = [key for key in ("capacitance", "clock_hz") if getattr(self, key) is not None]
+        if len(given) == 1:
+            missing = "clock_hz" if given == ["capacitance"] else "capacitance"
+            raise ValueError(f"energy.{given[0]} must come with {missing}, got it alone")
+        if given and "compute_w" in self.model_fields_set:
+            raise ValueError("energy must give either compute_w or capacitance and clock_hz, got both")
+        return self
 
 
 def most_steps(length_m: Any, speed_mps: Any, min_step_s: Any) -> Any:
@@ -279,6 +300,13 @@ class Scenario(Table):
         return self.by_sizes and self.link.model_bytes is None
 
     @property
+    def transmit_w(self) -> float:
+        """What a vehicle draws while it sends: its radio's power, unless `energy` says otherwise."""
+        if self.radio is None or "transmit_w" in self.energy.model_fields_set:
+            return self.energy.transmit_w
+        return 10.0 ** (self.radio.vehicle_dbm / 10 - 3)
+
+    @property
     def dwell_s(self) -> float:
         """T0 = L/v, the time from one end of the section to the other at the mean speed."""
         return self.road.length_m / self.traffic.speed_mps
@@ -298,7 +326,8 @@ class Scenario(Table):
     def to_dict(self) -> dict[str, Any]:
         """All values as nested tables, link and step times as they were given."""
         tables = self.model_dump(exclude_none=True)
-        if "energy" not in self.model_fields_set:  # nothing that is computed depends on it
+        tables["energy"] = self.energy.model_dump(exclude_unset=True, exclude_none=True)
+        if not tables["energy"]:  # nothing that is computed depends on it
             del tables["energy"]
         for key in LINK_SECONDS if self.by_sizes else ():
             del tables["link"][key]

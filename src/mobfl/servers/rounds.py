@@ -68,10 +68,11 @@ def single_steps(block: Rounds, site: Site) -> Iterator[ServerStep]:
     if rows is None:
         raise ValueError("rounds without their vehicles cannot be learnt from")
     uploads, last = contributions(block, rows, site.start_s), 0
+    merged_in = np.bincount((rows.round - block.round[0])[_counts(rows)], minlength=len(block)).tolist()
     efforts = efforts_of(block, rows, site.delays)
     steps = block.longest.tolist() if isinstance(block.local_steps, AsManyAsFit) else [block.local_steps] * len(block)
     for i, number in enumerate(block.round.tolist()):
-        first, last = last, last + int(block.uploads[i])
+        first, last = last, last + merged_in[i]
         start_s = float(block.start_s[i]) - site.start_s
         merged = tuple(uploads[first:last])
         yield ServerStep(
@@ -81,7 +82,7 @@ def single_steps(block: Rounds, site: Site) -> Iterator[ServerStep]:
 
 def contributions(block: Rounds, rows: VehicleRows, origin_s: float) -> list[Contribution]:
     """The uploads of all rounds. With H for all, the round's beginning counts as everybody's."""
-    done = rows.outcome == Outcome.UPLOADED
+    done = _counts(rows)
     if isinstance(block.local_steps, AsManyAsFit):
         begin_s = rows.begin_s[done]
     else:
@@ -91,8 +92,18 @@ def contributions(block: Rounds, rows: VehicleRows, origin_s: float) -> list[Con
     found = [Contribution(*row) for row in zip(rows.key[done], *columns, strict=True)]
     if rows.transfers is None:
         return found
-    times = zip(rows.compute_s[done].tolist(), (rows.end_s - rows.transfers.send_s)[done].tolist(), strict=True)
-    return [replace(each, compute_s=spent, upload_s=sent) for each, (spent, sent) in zip(found, times, strict=True)]
+    air = rows.transfers
+    shares = np.where(rows.outcome == Outcome.PARTIAL, air.sent, 1.0)
+    times = (column[done].tolist() for column in (rows.compute_s, rows.end_s - air.send_s, shares))
+    return [
+        replace(each, compute_s=spent_s, upload_s=sent_s, share=share)
+        for each, spent_s, sent_s, share in zip(found, *times, strict=True)
+    ]
+
+
+def _counts(rows: VehicleRows) -> NDArray[np.bool_]:
+    """Whose upload is merged: it came whole, or a part of it that counts."""
+    return np.isin(rows.outcome, (Outcome.UPLOADED, Outcome.PARTIAL))
 
 
 def efforts_of(block: Rounds, rows: VehicleRows, delays: Delays) -> list[Effort]:

@@ -28,6 +28,7 @@ class Contribution:
         budget: How many bytes there is time to send, where a schedule lets the time left decide; None is no limit.
         compute_s: How many seconds its steps took, for rules that weigh by delays; 0 where a schedule does not tell.
         upload_s: How many seconds passed from then until it had arrived.
+        share: How much of it arrived, below 1 if it was cut off and its beginning counts.
     """
 
     key: np.uint64
@@ -38,6 +39,7 @@ class Contribution:
     budget: int | None = None
     compute_s: float = 0.0
     upload_s: float = 0.0
+    share: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,11 @@ class ServerStep:
     uploads: tuple[Contribution, ...]
     still_in_use: frozenset[int] = frozenset()  # older versions, on which vehicles are training as it ends
     effort: Effort | None = None
+
+    @property
+    def whole(self) -> tuple[Contribution, ...]:
+        """The uploads that arrived whole."""
+        return tuple(each for each in self.uploads if each.share == 1)
 
 
 class Schedule(Protocol):
