@@ -105,7 +105,7 @@ def _with_number(table: dict[str, Any], key: str, number: str) -> bytes:
 
 def _bodies() -> Iterator[Odd]:
     for number in EXTREMES:
-        for key in [*FIELDS, "fleet", "road", "nonsense", "road.nonsense"]:
+        for key in [*FIELDS, "fleet", "road", "radio", "radio.uplink_hz", "nonsense", "road.nonsense"]:
             yield _request(f"plan {key} = {number[:20]}", "POST", "/api/plan", _with_number(PAPER, key, number))
         for key in ROAD:
             yield _request(f"road {key} = {number[:20]}", "POST", "/api/road", _with_number(ROAD, key, number))

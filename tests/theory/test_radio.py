@@ -167,6 +167,18 @@ def test_an_array_is_its_elements(made: Radio, places: list[float], senders: flo
     assert theory.uplink_bps(made, places, senders) == pytest.approx(one_by_one, rel=1e-12)
 
 
+@pytest.mark.parametrize("fading", ["none", "rayleigh"])
+@pytest.mark.parametrize("hz", [1e-12, 1e12])
+@pytest.mark.parametrize("dbm", [-200.0, 200.0])
+@pytest.mark.parametrize("most", [0.01, 64.0])
+def test_whatever_the_table_takes_has_a_rate(fading: str, hz: float, dbm: float, most: float) -> None:
+    made = radio("urban-nlos", fading=fading, uplink_hz=hz, vehicle_dbm=dbm, most_bps_per_hz=most)
+    with np.errstate(all="raise", under="ignore"):
+        rates = theory.uplink_bps(made, [1e-9, 200.0, 1e12], 1e4, [[-300.0], [300.0]])
+    assert np.isfinite(rates).all()
+    assert (rates > 0).all()
+
+
 # ---- along a section --------------------------------------------------------------------------------
 
 
