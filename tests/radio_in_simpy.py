@@ -1,6 +1,6 @@
 """The rounds of a radio told again in SimPy: a process per vehicle, a band that is interrupted whenever somebody comes.
 
-An oracle: slow, plain, and written without looking at the compiled one. Rates are theory's, for a cell of time as they
+An oracle: slow and plain, in another shape than the compiled one. Rates are theory's, for a cell of time as they
 are in its middle; shadows are drawn here once more from their definition.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import simpy
 
-from mobfl import theory
+from mobfl import Crossings, theory
 from mobfl.rng import normal, stream, vehicle_key
 from mobfl.rounds.air import Channel
 from mobfl.rounds.draws import Draws
@@ -193,3 +193,21 @@ class RadioRound:
         part = way_m / step_m - place
         mixed = (1 - part) * there[place] + part * there[place + 1]
         return mixed / math.sqrt(part**2 + (1 - part) ** 2 + 2 * part * (1 - part) * rho)
+
+
+def told_by_simpy(
+    channel: Channel, draws: Draws, seed: int, crossings: Crossings, round_s: float, steps: int
+) -> list[tuple[int, int, str, float, float, float]]:
+    """Round, vehicle, outcome, when it began to train and to send, and when it was over, of every turn."""
+    times = zip(draws.keys(crossings.keys), crossings.enter_s.tolist(), crossings.leave_s.tolist(), strict=True)
+    vehicles = [Vehicle(name, *each) for name, each in enumerate(times)]
+    found = []
+    for number in range(int(crossings.leave_s.max() // round_s)):
+        start_s = number * round_s
+        there = [each for each in vehicles if each.enter_s < start_s + round_s and each.leave_s > start_s]
+        RadioRound(channel, seed, draws, start_s, round_s, steps).run(there)
+        for each in there:
+            label = int(crossings.vehicle[each.name])
+            found.append((number, label, each.outcome, each.train_s, each.send_s, each.end_s))
+            each.attempt += 1
+    return found

@@ -8,13 +8,13 @@ import pytest
 
 from mobfl import Crossings, Scenario, load_scenario
 from mobfl.mobility.poisson import poisson_crossings
-from mobfl.rounds.air import Channel, Shadows, delays_and_channel
+from mobfl.rounds.air import Shadows, delays_and_channel
 from mobfl.rounds.draws import Draws
 from mobfl.rounds.orders import AsManyAsFit, FixedPlan
 from mobfl.rounds.rows import Outcome, Rounds, joined
 from mobfl.rounds.rules import simulate_rounds
 from mobfl.rounds.window import Cars, Crowd, Log, Stretch, Turn, run_stretch
-from radio_in_simpy import RadioRound, Vehicle
+from radio_in_simpy import told_by_simpy
 
 # Everybody at the cap: 20 MHz · 0.92 · 7.4 = 136.16 Mbit/s, and no jitter of the steps.
 AT_THE_CAP_BPS = 20e6 * 0.92 * 7.4
@@ -171,7 +171,7 @@ def test_the_same_rounds_in_simpy(sharing: str, download: str, fading: str, mode
     assert ours is not None
     delays, channel = delays_and_channel(scenario)
     assert channel is not None
-    theirs = told_by_simpy(channel, Draws(delays, 5), crossings, round_s, steps)
+    theirs = told_by_simpy(channel, Draws(delays, 5), 5, crossings, round_s, steps)
     assert len(ours) == len(theirs) > 700
     assert set(ours.outcome.tolist()) >= {Outcome.UPLOADED, Outcome.RADIO, Outcome.LEFT_EARLY, Outcome.ROUND_OVER}
     assert ours.transfers is not None
@@ -182,23 +182,6 @@ def test_the_same_rounds_in_simpy(sharing: str, download: str, fading: str, mode
         # With fading compiled code looks the rate up.
         rounding_s = 1e-4 if fading == "rayleigh" else 1e-7
         assert times == pytest.approx((train_s, send_s, end_s), abs=rounding_s, nan_ok=True), (number, vehicle)
-
-
-def told_by_simpy(
-    channel: Channel, draws: Draws, crossings: Crossings, round_s: float, steps: int
-) -> list[tuple[int, int, str, float, float, float]]:
-    times = zip(draws.keys(crossings.keys), crossings.enter_s.tolist(), crossings.leave_s.tolist(), strict=True)
-    vehicles = [Vehicle(name, *each) for name, each in enumerate(times)]
-    found = []
-    for number in range(int(crossings.leave_s.max() // round_s)):
-        start_s = number * round_s
-        there = [each for each in vehicles if each.enter_s < start_s + round_s and each.leave_s > start_s]
-        RadioRound(channel, 5, draws, start_s, round_s, steps).run(there)
-        for each in there:
-            label = int(crossings.vehicle[each.name])
-            found.append((number, label, each.outcome, each.train_s, each.send_s, each.end_s))
-            each.attempt += 1
-    return found
 
 
 # ---- queueing theory --------------------------------------------------------------------------------
