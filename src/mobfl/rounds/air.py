@@ -23,9 +23,9 @@ from mobfl.theory.delays import sizes_missing
 CELL_S = 0.1  # halving it changes the outcome of fewer than one pair of vehicle and round in a thousand
 # Shadows are drawn at places so far apart, as a share of the distance at which they have faded to 1/e.
 _SHADOW_STEP = 0.2
+_LN_2, _PER_DB = math.log(2.0), math.log(10.0) / 10
 # Between these spectral efficiency is looked up where fading makes it a mean; below it is proportional to the SNR.
-_LEAST_DB, _MOST_DB, _CURVE_STEP_DB = -60.0, 140.0, 0.01
-_LN_2 = math.log(2.0)
+_LEAST_LOG, _MOST_LOG, _LOG_STEP = -60.0 * _PER_DB, 140.0 * _PER_DB, 0.0025
 
 
 class Air(NamedTuple):
@@ -33,13 +33,13 @@ class Air(NamedTuple):
 
     up_hz: float
     down_hz: float
-    up_db: float  # SNR at one metre, of one who has the whole band
-    down_db: float
-    slope_db: float  # by which it falls when the distance grows tenfold
+    up_snr: float  # at one metre, of one who has the whole band
+    down_snr: float
+    fall: float  # the power of the squared distance with which that falls
     efficiency: float
     most: float  # bit/s/Hz
-    curve: NDArray[np.float64]  # mean spectral efficiency by SNR where there is fading, else empty
-    shadow_db: float
+    curve: NDArray[np.float64]  # mean spectral efficiency by the logarithm of the SNR where there is fading, else empty
+    shadow: float  # a standard deviation, as a logarithm of power
     shadow_step_m: float
     shadow_rho: float  # correlation from one step to the next
     shadows: np.uint64  # the stream that they are drawn from
@@ -92,13 +92,13 @@ class Channel:
         return Air(
             up_hz=radio.uplink_hz,
             down_hz=radio.downlink_hz,
-            up_db=float(theory.uplink_snr_db(radio, 1.0)),
-            down_db=float(theory.downlink_snr_db(radio, 1.0)),
-            slope_db=theory.path_loss_line(radio.path_loss, radio.carrier_ghz)[1],
+            up_snr=10.0 ** (float(theory.uplink_snr_db(radio, 1.0)) / 10),
+            down_snr=10.0 ** (float(theory.downlink_snr_db(radio, 1.0)) / 10),
+            fall=theory.path_loss_line(radio.path_loss, radio.carrier_ghz)[1] / 20,
             efficiency=radio.efficiency,
             most=radio.most_bps_per_hz,
             curve=_curve(radio),
-            shadow_db=radio.shadow_sd_db,
+            shadow=radio.shadow_sd_db * _PER_DB,
             shadow_step_m=step_m,
             shadow_rho=float(theory.shadow_correlation(radio, step_m)),
             shadows=stream(seed, "shadowing"),
@@ -129,7 +129,7 @@ def assumed_places(channel: Channel | None, crossings: Crossings | None) -> str 
 def _curve(radio: Radio) -> NDArray[np.float64]:
     if radio.fading == "none":
         return np.empty(0)
-    return theory.spectral_efficiency(radio, np.arange(_LEAST_DB, _MOST_DB + _CURVE_STEP_DB, _CURVE_STEP_DB))
+    return theory.spectral_efficiency(radio, np.arange(_LEAST_LOG, _MOST_LOG + _LOG_STEP, _LOG_STEP) / _PER_DB)
 
 
 class Shadows(NamedTuple):
@@ -144,18 +144,18 @@ class Shadows(NamedTuple):
         return cls(np.full(vehicles, -1), np.empty(vehicles), np.empty(vehicles))
 
 
-@njit(cache=True)
-def gain_db(air, at_s, i, key, origin_s, leave_s, ways, track, shadows):
-    """By how much more or less than at one metre a vehicle is heard at this instant."""
+@njit(inline="always", cache=True)
+def gain(air, at_s, i, key, origin_s, leave_s, ways, track, shadows):
+    """How many times as loud as at one metre a vehicle is heard at this instant."""
     way_m, whole_m = _way(air, at_s, origin_s, leave_s, ways, track)
     along_m = 0.5 * whole_m if math.isnan(air.along_m) else air.along_m
-    gain = -0.5 * air.slope_db * math.log10((way_m - along_m) ** 2 + air.aside_m2)
-    if air.shadow_db > 0.0:
-        gain -= air.shadow_db * _shadow(air, way_m, i, key, shadows)
-    return gain
+    logarithm = -air.fall * math.log((way_m - along_m) ** 2 + air.aside_m2)
+    if air.shadow > 0.0:
+        logarithm -= air.shadow * _shadow(air, way_m, i, key, shadows)
+    return math.exp(logarithm)
 
 
-@njit(cache=True)
+@njit(inline="always", cache=True)
 def _way(air, at_s, origin_s, leave_s, ways, track):
     """How far it has come, and how far it will; steadily if it has no track."""
     if track < 0:
@@ -173,7 +173,7 @@ def _way(air, at_s, origin_s, leave_s, ways, track):
     return way_m[after - 1] + share * (way_m[after] - way_m[after - 1]), way_m[last]
 
 
-@njit(cache=True)
+@njit(inline="always", cache=True)
 def _shadow(air, way_m, i, key, shadows):
     """A draw of the vehicle and the place alone: normal, and correlated along the way as e^(−Δ/d).
 
@@ -195,25 +195,30 @@ def _shadow(air, way_m, i, key, shadows):
     return ((1.0 - past) * shadows.here[i] + past * shadows.ahead[i]) / spread
 
 
-@njit(cache=True)
+@njit(inline="always", cache=True)
 def uplink_bps(air, gain, senders):
     """Of one of so many who send at once: the whole power goes into the share of the band."""
-    share_hz = air.up_hz / senders
-    return share_hz * _bps_per_hz(air, air.up_db + gain + 10.0 * math.log10(senders))
+    return air.up_hz / senders * _bps_per_hz(air, air.up_snr * gain * senders)
 
 
-@njit(cache=True)
+@njit(inline="always", cache=True)
 def downlink_bps(air, gain, streams):
     """Of one of so many that the station sends at once: its power is split with the band."""
-    return air.down_hz / streams * _bps_per_hz(air, air.down_db + gain)
+    return air.down_hz / streams * _bps_per_hz(air, air.down_snr * gain)
+
+
+@njit(inline="always", cache=True)
+def _bps_per_hz(air, snr):
+    if len(air.curve) == 0:
+        return air.efficiency * min(math.log1p(snr) / _LN_2, air.most)
+    return _faded(air.curve, snr)
 
 
 @njit(cache=True)
-def _bps_per_hz(air, snr_db):
-    if len(air.curve) == 0:
-        return air.efficiency * min(math.log1p(10.0 ** (0.1 * snr_db)) / _LN_2, air.most)
-    if snr_db <= _LEAST_DB:
-        return air.curve[0] * 10.0 ** (0.1 * (snr_db - _LEAST_DB))
-    steps = min((snr_db - _LEAST_DB) / _CURVE_STEP_DB, len(air.curve) - 1.000001)
+def _faded(curve, snr):
+    logarithm = math.log(snr)
+    if logarithm <= _LEAST_LOG:
+        return curve[0] * math.exp(logarithm - _LEAST_LOG)
+    steps = min((logarithm - _LEAST_LOG) / _LOG_STEP, len(curve) - 1.000001)
     place = np.int64(steps)
-    return air.curve[place] + (steps - place) * (air.curve[place + 1] - air.curve[place])
+    return curve[place] + (steps - place) * (curve[place + 1] - curve[place])

@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from mobfl.rounds.air import downlink_bps, gain_db, uplink_bps
+from mobfl.rounds.air import downlink_bps, gain, uplink_bps
 from mobfl.rounds.draws import compute_s
 from mobfl.rounds.fitting import expected_stay_s, fitting_steps
 
@@ -75,12 +75,14 @@ class Crowd(NamedTuple):
 
     active: NDArray[np.int64]
     counts: NDArray[np.int64]
+    on_air: NDArray[np.int64]  # room for those of them whose transfers are under way
 
     @classmethod
     def of(cls, vehicles: int, there: int, last: int | None = None) -> "Crowd":
         """Of so many vehicles the first are there, and the others up to the `last` enter; by default none does yet."""
         active = np.arange(vehicles)
-        return cls(active, np.array([there, there, there if last is None else last]))
+        counts = np.array([there, there, there if last is None else last])
+        return cls(active, counts, np.empty(vehicles, np.int64))
 
 
 class Log(NamedTuple):
@@ -106,7 +108,7 @@ class Log(NamedTuple):
         return cls(np.zeros(1, whole), *(np.empty(rows, kind) for kind in kinds))
 
 
-@njit(cache=True)
+@njit(inline="always", cache=True)
 def begin(i, now_s, listens, air, stretch, cars, turn, laws, steps):
     """The vehicle's download begins."""
     turn.phase[i] = LISTENING if listens else LOADING
@@ -134,23 +136,26 @@ def run_stretch(air, stretch, cars, turn, shadows, laws, fitting, steps, ways, c
             active[there] = coming
             begin(coming, now_s, air.broadcast and now_s == 0.0, air, stretch, cars, turn, laws, steps)
             there, coming = there + 1, coming + 1
-        next_s, senders, streams, listeners, head = _look(turn, active, there, air.fifo)
+        event_s, senders, streams, listeners, transfers = _look(turn, active, there, air.fifo, crowd.on_air)
         if coming < last:
-            next_s = min(next_s, cars.enter_s[coming] - stretch.start_s)
-        if next_s == math.inf:
+            event_s = min(event_s, cars.enter_s[coming] - stretch.start_s)
+        if event_s == math.inf:
             crowd.counts[0], crowd.counts[1] = there, coming
             return now_s
-        boundary_s = (cell + 1) * air.cell_s if senders + streams > 0 else math.inf
-        cast_bps, done_s = _set_rates(
-            air, stretch, cars, turn, shadows, ways, active, there, now_s, cell, senders, streams, head
-        )
-        cast_done_s = now_s + cast_bits / cast_bps if listeners > 0 else math.inf
-        next_s = min(next_s, boundary_s, cast_done_s, done_s)
-        cast_bits -= cast_bps * (next_s - now_s)
-        for a in range(there):
-            turn.left_bits[active[a]] -= turn.bps[active[a]] * (next_s - now_s)
-        now_s = next_s
-        cell = cell + 1 if now_s >= boundary_s else np.int64(now_s / air.cell_s)
+        while True:  # from cell to cell, while nothing happens but that those on the air drive on
+            cast_bps, done_s = _set_rates(
+                air, stretch, cars, turn, shadows, ways, crowd.on_air, transfers, now_s, cell, senders, streams
+            )
+            cast_done_s = now_s + cast_bits / cast_bps if listeners > 0 else math.inf
+            boundary_s = (cell + 1) * air.cell_s if transfers > 0 else math.inf
+            next_s = min(event_s, done_s, cast_done_s, boundary_s)
+            cast_bits -= cast_bps * (next_s - now_s)
+            for a in range(transfers):
+                turn.left_bits[crowd.on_air[a]] -= turn.bps[crowd.on_air[a]] * (next_s - now_s)
+            now_s = next_s
+            cell = cell + 1 if now_s >= boundary_s else np.int64(now_s / air.cell_s)
+            if now_s < boundary_s or now_s >= min(event_s, done_s, cast_done_s):
+                break
         for a in range(there):
             i = active[a]
             if turn.phase[i] != OVER:
@@ -165,7 +170,7 @@ def run_stretch(air, stretch, cars, turn, shadows, laws, fitting, steps, ways, c
             there = _those_left(turn, active, there)
 
 
-@njit(cache=True)
+@njit(inline="always", cache=True)
 def _those_left(turn, active, there):
     left = 0
     for a in range(there):
@@ -174,7 +179,7 @@ def _those_left(turn, active, there):
     return left
 
 
-@njit(cache=True)
+@njit(inline="always", cache=True)
 def _note(i, number, air, stretch, cars, turn, log):
     """A row of the log, if anybody reads it."""
     row = log.rows[0]
@@ -190,71 +195,71 @@ def _note(i, number, air, stretch, cars, turn, log):
     log.sent[row] = 0.0 if math.isnan(turn.send_s[i]) else 1.0 - turn.left_bits[i] / air.up_bits
 
 
-@njit(cache=True)
-def _look(turn, active, there, fifo):
-    """When the next thing happens that no rate decides, how many send and are sent to, and who sends first."""
-    next_s, senders, streams, listeners, head = math.inf, 0, 0, 0, -1
+@njit(inline="always", cache=True)
+def _look(turn, active, there, fifo, on_air):
+    """When the next thing happens that no rate decides, how many send and are sent to, and who they are."""
+    event_s, senders, streams, listeners, transfers, head = math.inf, 0, 0, 0, 0, -1
     for a in range(there):
         i = active[a]
         phase = turn.phase[i]
         if phase == OVER:
             continue
-        next_s = min(next_s, turn.stop_s[i])
+        event_s = min(event_s, turn.stop_s[i])
         if phase == TRAINING:
-            next_s = min(next_s, turn.train_s[i] + turn.compute_s[i])
-        elif phase == SENDING:
-            senders += 1
-            if fifo and (head < 0 or _ready_s(turn, i) < _ready_s(turn, head)):
-                head = i
-        elif phase == LOADING:
-            streams += 1
+            event_s = min(event_s, _ready_s(turn, i))
+        elif phase == SENDING and fifo:
+            head = i if head < 0 or _ready_s(turn, i) < _ready_s(turn, head) else head
         else:
-            listeners += 1
-    return next_s, 1 if head >= 0 else senders, streams + (listeners > 0), listeners, head
+            on_air[transfers] = i
+            transfers += 1
+            senders += phase == SENDING
+            streams += phase == LOADING
+            listeners += phase == LISTENING
+    if head >= 0:
+        on_air[transfers] = head
+        transfers, senders = transfers + 1, 1
+    return event_s, senders, streams + (listeners > 0), listeners, transfers
 
 
-@njit(cache=True)
+@njit(inline="always", cache=True)
 def _ready_s(turn, i):
     return turn.train_s[i] + turn.compute_s[i]
 
 
-@njit(cache=True)
-def _set_rates(air, stretch, cars, turn, shadows, ways, active, there, now_s, cell, senders, streams, head):
+@njit(inline="always", cache=True)
+def _set_rates(air, stretch, cars, turn, shadows, ways, on_air, transfers, now_s, cell, senders, streams):
     """Everybody's rate; returns the broadcast's, which is that of the worst place, and when the first will be done."""
     worst, first_s = math.inf, math.inf
-    for a in range(there):
-        i = active[a]
-        phase = turn.phase[i]
-        turn.bps[i] = 0.0
-        if phase in (OVER, TRAINING) or (phase == SENDING and head >= 0 and i != head):
+    for a in range(transfers):
+        i = on_air[a]
+        here = _gain(i, cell, air, stretch, cars, turn, shadows, ways)
+        if turn.phase[i] == LISTENING:
+            worst = min(worst, here)
+            turn.bps[i] = 0.0
             continue
-        gain = _gain(i, cell, air, stretch, cars, turn, shadows, ways)
-        if phase == LISTENING:
-            worst = min(worst, gain)
-            continue
-        if phase == SENDING:
-            turn.bps[i] = uplink_bps(air, gain, senders)
+        if turn.phase[i] == SENDING:
+            turn.bps[i] = uplink_bps(air, here, senders)
             if math.isnan(turn.send_s[i]):
                 turn.send_s[i] = now_s
         else:
-            turn.bps[i] = downlink_bps(air, gain, streams)
+            turn.bps[i] = downlink_bps(air, here, streams)
         turn.done_s[i] = now_s + turn.left_bits[i] / turn.bps[i]
         first_s = min(first_s, turn.done_s[i])
     return downlink_bps(air, worst, streams) if worst < math.inf else 0.0, first_s
 
 
-@njit(cache=True)
+@njit(inline="always", cache=True)
 def _gain(i, cell, air, stretch, cars, turn, shadows, ways):
     if turn.cell[i] != cell:
         middle_s = stretch.start_s + (cell + 0.5) * air.cell_s
-        turn.gain[i] = gain_db(
+        turn.gain[i] = gain(
             air, middle_s, i, cars.key[i], cars.origin_s[i], cars.leave_s[i], ways, cars.track[i], shadows
         )
         turn.cell[i] = cell
     return turn.gain[i]
 
 
-@njit(cache=True)
+@njit(inline="always", cache=True)
 def _go_on(i, now_s, cell, heard, crowd, air, stretch, cars, turn, shadows, fitting, ways):
     """From one phase to the next, if it is time: what is complete counts, also at the last moment."""
     phase, stop_s = turn.phase[i], turn.stop_s[i]
@@ -268,14 +273,14 @@ def _go_on(i, now_s, cell, heard, crowd, air, stretch, cars, turn, shadows, fitt
     elif heard or (phase == LOADING and complete):
         turn.phase[i], turn.train_s[i], turn.done_s[i] = TRAINING, now_s, math.inf
         if fitting is not None:
-            gain = _gain(i, cell, air, stretch, cars, turn, shadows, ways)
-            upload_s = air.up_bits / uplink_bps(air, gain, 1 if air.fifo else crowd)
+            here = _gain(i, cell, air, stretch, cars, turn, shadows, ways)
+            upload_s = air.up_bits / uplink_bps(air, here, 1 if air.fifo else crowd)
             _fit(i, now_s, upload_s, stretch, cars, turn, fitting, ways)
     elif phase == TRAINING and _ready_s(turn, i) <= now_s:
         turn.phase[i], turn.left_bits[i], turn.done_s[i] = SENDING, air.up_bits, math.inf
 
 
-@njit(cache=True)
+@njit(inline="always", cache=True)
 def _fit(i, now_s, upload_s, stretch, cars, turn, fitting, ways):
     """As many steps as fit if the upload goes on at the rate that the vehicle would get now."""
     at_s = stretch.start_s + now_s
@@ -287,12 +292,12 @@ def _fit(i, now_s, upload_s, stretch, cars, turn, fitting, ways):
         _end(i, now_s, SAT_OUT, turn)
 
 
-@njit(cache=True)
+@njit(inline="always", cache=True)
 def _end(i, now_s, outcome, turn):
     turn.phase[i], turn.outcome[i], turn.end_s[i] = OVER, outcome, now_s
 
 
-@njit(cache=True)
+@njit(inline="always", cache=True)
 def _why_lost(i, air, cars, stretch, turn):
     """The radio's fault if the steps alone would have been done in time, else the clock's."""
     if air.partial and turn.phase[i] == SENDING and turn.left_bits[i] <= (1.0 - LEAST_PART) * air.up_bits:
