@@ -28,10 +28,10 @@ class Shadowing(NamedTuple):
     distance_m: float
 
 
-# With TR 37.885: 3 dB and 4 dB (its table 6.2.1-1), 10 m and 13 m (TR 38.901, table 7.5-6, street canyon), on highways
-# as in towns; so ns-3's ThreeGppV2vPropagationLossModel. Its forerunner TR 36.885, A.1.4, has the same dB, but 10 m in
-# towns with line of sight or without, and 25 m on freeways.
-# Macro cell: 8 dB and 50 m, TR 36.885, A.1.4, from vehicle to base station; so Liang et al.'s public simulator.
+# dB: TR 37.885, table 6.2.1-1; so ns-3's ThreeGppV2vPropagationLossModel and Simu5G's Tr37885ChannelModel.
+# Metres: 10 and 13, on highways as in towns, are ns-3's (TR 38.901, table 7.5-6, street canyon). TR 37.885, 6.2.2,
+# refers to TR 36.885, A.1.4, which has 10 m in towns, with line of sight or without, and 25 m on freeways.
+# Macro cell: TR 36.885, table A.1.4-2, base station to vehicle; so public simulators that follow it.
 _SHADOWING: dict[PathLoss, Shadowing] = {
     "urban-los": Shadowing(3.0, 10.0),
     "urban-nlos": Shadowing(4.0, 13.0),
@@ -46,17 +46,17 @@ class Radio(Table):
     # Every default has a source and a second one; where they differ, both are told.
     # The band for intelligent transport, 5.855 to 5.925 GHz: n47 of 3GPP TS 38.101-1, table 5.2-1; FCC 20-164.
     carrier_ghz: Positive = 5.9
-    # What FCC 20-164 leaves to vehicles, 5.905 to 5.925 GHz; TR 37.885, table 6.1.1-1, evaluates 20 MHz below 6 GHz.
+    # What FCC 20-164 leaves to vehicles, 5.905 to 5.925 GHz, which SAE J3161/1 uses as one channel.
     uplink_hz: Positive = 20e6
     downlink_hz: Positive = 20e6
     # Of a terminal, on wheels or as a roadside unit: TR 37.885, table 6.1.1-1; power class 3 of TS 38.101-1, 6.2.1.
     vehicle_dbm: Decibel = 23.0
     station_dbm: Decibel = 23.0
-    # 3 dBi on a vehicle: TR 36.885, A.1.2, and simulators that follow it. Macro base stations have 8 dBi there; a
-    # roadside unit here gains nothing.
+    # 3 dBi on a vehicle: TR 36.885, A.1.1, and simulators that follow it. There a roadside unit has 3 dBi too and a
+    # macro base station 8; here it gains nothing, which is cautious.
     vehicle_gain_dbi: Decibel = 3.0
     station_gain_dbi: Decibel = 0.0
-    # 9 dB of a terminal: TR 36.885, A.1.2, and simulators that follow it. A base station has 5 dB there.
+    # 9 dB of a terminal below 6 GHz: TR 36.885, A.1.1, and simulators that follow it. A base station has 5 dB there.
     noise_figure_db: LossDecibel = 9.0
     path_loss: PathLoss = "urban-los"
     shadowing_db: LossDecibel | None = None
@@ -64,10 +64,10 @@ class Radio(Table):
     fading: Fading = "none"
     # Less an overhead of 0.08: TS 38.306, 4.1.2, uplink below 6 GHz. The downlink's is 0.14; one share serves both.
     efficiency: Positive = Field(0.92, le=1)
-    # 256-QAM at the code rate 948/1024 carries 7.40625 bit/s/Hz: TS 38.306, 4.1.2; TS 38.214, table 5.2.2.1-3.
+    # 256-QAM at the code rate 948/1024 carries 7.40625 bit/s/Hz: TS 38.306, 4.1.2; TS 38.214, table 5.1.3.1-2.
     most_bps_per_hz: Positive = Field(7.4, ge=0.01, le=64)
     station_along_m: Number | None = Field(None, ge=0)
-    # Ours: a mast beside the lanes. TR 36.885 has antennas of roadside units at 5 m and of vehicles at 1.5 m.
+    # Ours: a mast beside the lanes. Vehicles' antennas are at 1.5 m in TR 36.885, at 1.6 m on cars in TR 37.885.
     station_beside_m: Number = Field(10.0, ge=0)
     station_above_m: Number = Field(5.0, ge=0)
     sharing: Sharing = "equal"

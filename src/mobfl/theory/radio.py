@@ -17,7 +17,7 @@ THERMAL_DBM_PER_HZ = -174.0  # kT at 290 K: 10·log₁₀(1.380649e-23 · 290 ·
 _LN2 = float(np.log(2.0))
 # dB at 1 m and 1 GHz, and per decade of distance and of carrier. The first three: 3GPP TR 37.885, table 6.2.1-1 (the
 # same in ns-3's ThreeGppV2vPropagationLossModel and in Simu5G's Tr37885ChannelModel). The last: TR 36.814, A.2.1, and
-# TR 36.885, A.1.4, 128.1 + 37.6·log₁₀ of the distance in km at 2 GHz, with no term for other carriers.
+# TR 36.885, table A.1.4-2, 128.1 + 37.6·log₁₀ of the distance in km at 2 GHz, with no term for other carriers.
 _LINES: dict[PathLoss, tuple[float, float, float]] = {
     "urban-los": (38.77, 16.7, 18.2),
     "urban-nlos": (36.85, 30.0, 18.9),
