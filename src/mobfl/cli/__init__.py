@@ -19,6 +19,7 @@ from mobfl.cli.options import FAILED, INFEASIBLE, WRONG_INPUT
 from mobfl.cli.page import app
 from mobfl.cli.parts import parts
 from mobfl.cli.planning import plan, scenarios
+from mobfl.cli.replay import replay
 from mobfl.cli.results import results
 from mobfl.cli.simulation import simulate, traffic
 from mobfl.cli.station import station
@@ -46,6 +47,7 @@ for command in (
     vehicle,
     trainer,
     station,
+    replay,
     sweep,
     arena,
     results,
