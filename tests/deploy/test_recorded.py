@@ -10,8 +10,10 @@ import pytest
 from scipy.stats import CensoredData, ecdf
 
 from deployed_log import Line, line, simulated_deployment, write_deployment
+from deployed_road import deployment
 from mobfl import AsManyAsFit, Crossings, InputError, RecordedDeployment, Scenario, read_deployment
 from mobfl.deploy.step_law import SeenSteps
+from mobfl.deploy.vehicle.trainer import Trainer
 from mobfl.rounds.orders import FixedPlan
 
 ROAD = Scenario.from_dict({"traffic": {"participation": 0.5}})
@@ -241,6 +243,20 @@ def test_a_plan_of_ones_own_must_say_what_vehicles_knew(tmp_path: Path) -> None:
     fitted = [{**each, "steps": 3} if each["kind"] == "uploaded" else each for each in STORY]
     with pytest.raises(InputError, match=r"must say in run\.json what vehicles knew of their leaving"):
         told(tmp_path, fitted)
+
+
+@pytest.mark.parametrize("impose", [True, False])
+def test_a_trainer_says_how_long_its_steps_took(tmp_path: Path, impose: bool) -> None:
+    """On the road's clock: as long as is imposed without the transfers, or what was measured over the scale."""
+    road = ROAD.with_values({"training.samples_per_vehicle": 20, "training.batch_size": 8})
+    paced = {"task": "deployed_road:paced_task", "options": {"each_s": 0.01}, "impose": impose}
+    trainer = Trainer.of(deployment(road, tmp_path, "5,6", **paced))
+    wish = {"vehicle": "a", "attempt": 0, "local_steps": 5, "learning_rate": 0.1, "scale": 0.1}
+    took, _ = trainer.answer(wish, trainer.reference)
+    if impose:
+        assert took["compute_s"] == pytest.approx(took["delay_s"] - 2.0)
+    else:
+        assert took["compute_s"] >= 0.5
 
 
 # ---- the law of steps ----------------------------------------------------------------------------------

@@ -343,31 +343,41 @@ def print_hindsight(console: Console, result: "Hindsight", title: str) -> None:
         soft_wrap=True,
     )
     table = Table(box=None)
-    for column in ("plan", "H", "T", "rounds", "uploads per round", "empty rounds", "valid local steps /s", "gain"):
+    for column in ("plan", "rounds", "uploads/round", "empty", "valid steps/s", "gain"):
         table.add_column(column, justify="left" if column == "plan" else "right")
     seen = result.happened
-    told = f"{seen['uploads']:.3g}", f"{seen['empty_share']:.0%}", f"{seen['valid_steps_per_s']:.3g}"
-    table.add_row("what happened", "", "", f"{seen['rounds']}", *told, "")
+    told = f"{seen['uploads']:.2f}", f"{seen['empty_share']:.0%}", f"{seen['valid_steps_per_s']:.2f}"
+    table.add_row("what happened", f"{seen['rounds']}", *told, "")
     for each in (result.as_it_was, *result.plans):
         table.add_row(*_played_row(each, result.as_it_was))
+    if not console.is_terminal:  # a file wants all of it on one line each
+        console.width = max(console.width, _HINDSIGHT_WIDTH)
     console.print(table)
     console.print(f"\n{escape(result.conclusion)}", soft_wrap=True)
     _print_notices(console, [*([] if result.disagreement is None else [result.disagreement]), *recorded.notices])
 
 
+_HINDSIGHT_WIDTH = 120
+
+
 def _played_row(plan: "PlayedPlan", base: "PlayedPlan") -> list[str]:
     gain = None if plan is base else plan.gain_over(base)
-    h = "fit" if plan.fits else "" if plan.local_steps is None else f"{plan.local_steps}"
     return [
-        escape(f"{plan.name}, replayed" if plan is base else plan.name),
-        h,
-        "" if plan.round_s is None else f"{plan.round_s:.4g} s",
+        escape(f"{plan.name}, replayed" if plan is base else _played_name(plan)),
         f"{plan.rounds.mean():.0f}",
         _spread(plan.estimate("uploads"), ".2f"),
-        _spread(plan.estimate("empty_share"), ".0%"),
+        f"{plan.empty_share.mean():.0%}",
         _spread(plan.estimate("valid_steps_per_s"), ".2f"),
         "" if gain is None else _spread(gain, "+.0%"),
     ]
+
+
+def _played_name(plan: "PlayedPlan") -> str:
+    """With H and T where they were found, not asked for."""
+    if plan.round_s is None or any(letter.isdigit() for letter in plan.name):
+        return plan.name
+    h = "" if plan.local_steps is None else f"{plan.local_steps}, "
+    return f"{plan.name} ({h}{plan.round_s:.4g} s)"
 
 
 def _spread(estimate: "Estimate", form: str) -> str:

@@ -25,7 +25,7 @@ before the last `started` is void.
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from mobfl.files.json import plain
 
@@ -66,7 +66,7 @@ def _says_what_and_when(event: Event) -> bool:
     return isinstance(kind, str) and type(number) is int and is_number(at_s)
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: Any) -> TypeGuard[float]:
     """A finite one."""
     return type(value) in (int, float) and abs(value) < _MOST
 

@@ -121,7 +121,8 @@ def read_deployment(folder: str | Path) -> RecordedDeployment:
     scenario = Scenario.from_dict(run["scenario"])
     transfer_s, assumed = _transfer_s(run["deployment"], scenario, attempts, events)
     seen, visits = _seen(attempts, transfer_s), log.visits
-    crossings = Crossings.sorted([each.node for each in visits], *zip(*(each.span_s for each in visits), strict=True))
+    node, enter_s, leave_s = ([getattr(each, name) for each in visits] for name in ("node", "enter_s", "leave_s"))
+    crossings = Crossings.sorted(node, enter_s, leave_s)
     notices = (*_damage(folder, log), *assumed, *_cut_off(seen), *_classes(scenario))
     return RecordedDeployment(
         _measured(scenario, seen.law, transfer_s), crossings, rounds, seen, transfer_s,
@@ -164,10 +165,6 @@ class _Visit:
     enter_s: float
     last_round: int
     leave_s: float = math.inf
-
-    @property
-    def span_s(self) -> tuple[float, float]:
-        return self.enter_s, self.leave_s
 
 
 @dataclass
