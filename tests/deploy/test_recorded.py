@@ -132,6 +132,13 @@ def test_a_node_that_comes_again_is_another_visit(tmp_path: Path) -> None:
     assert [(enter, leave) for name, enter, leave in zip(visits.vehicle, visits.enter_s, visits.leave_s, strict=True) if name == "4"] == [(125.0, 130.0), (215.0, 220.0)]  # fmt: skip # noqa: E501
 
 
+def test_nobody_is_quick_by_saying_so(tmp_path: Path) -> None:
+    """It claims no time at all for its steps; six seconds of transfers are three times the others'."""
+    claims = [{**each, "compute_s": 1e-9} if each["at_s"] == 118.0 else each for each in STORY]
+    seen = told(tmp_path, claims).seen
+    assert (seen.step_s[4], seen.step_s.min()) == (1.5, 0.5)
+
+
 @pytest.mark.parametrize(
     ("deployment", "transfer_s", "source"),
     [

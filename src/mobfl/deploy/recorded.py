@@ -31,6 +31,7 @@ Array = NDArray[np.float64]
 
 _FEWEST_ANSWERS = 10
 _MOST_TRANSFER = 0.9  # of the quickest answer: some of it was local steps
+_MOST_CLAIMED = 3.0  # times the usual transfers
 _ANSWERED, _CUT = ("uploaded", "rejected"), ("gave_up", "failed", "dropped")
 
 
@@ -66,7 +67,8 @@ class RecordedDeployment:
         crossings: Who was there from when to when, by node.
         rounds: The rounds as they happened.
         seen: What attempts tell of the time of a local step.
-        transfer_s: Of download and upload together. What varies of it counts with the steps.
+        transfer_s: Of download and upload together, the median. What varies of it counts with the steps only where
+            vehicles did not say how long these took.
         asked: What vehicles knew, where they took as many steps as fitted; None: all took H.
         notices: What had to be assumed, a sentence each, without its full stop.
     """
@@ -188,6 +190,19 @@ class _Attempt:
         """To its answer, or for as long as it could be watched."""
         return (self.answer_s if self.answered else self.until_s) - self.begin_s
 
+    @property
+    def told_transfer_s(self) -> float:
+        """What its steps left of its delay, if it said how long they took."""
+        return self.lasted_s - self.compute_s if 0 < self.compute_s <= self.lasted_s else math.nan
+
+    def step_s(self, transfer_s: float) -> float:
+        """A step's time, or what it is at least: as it was told, or else all that is not the usual transfers.
+
+        Who claims to have needed far more than the usual for them is not believed: nobody is quick by saying so.
+        """
+        believed = self.told_transfer_s <= _MOST_CLAIMED * transfer_s
+        return (self.compute_s if believed else self.lasted_s - transfer_s) / self.steps
+
 
 @dataclass
 class _Log:
@@ -303,7 +318,7 @@ def _transfer_s(
 ) -> tuple[float, list[str]]:
     """Of both ways, and in a sentence what that is from if vehicles did not say how long their steps took."""
     answers = [each for each in attempts if each.answered]
-    told_s = [each.lasted_s - each.compute_s for each in answers if 0 < each.compute_s <= each.lasted_s]
+    told_s = [each.told_transfer_s for each in answers if math.isfinite(each.told_transfer_s)]
     most_s = _MOST_TRANSFER * min(each.lasted_s for each in answers)
     if told_s:
         found_s, sentences = float(np.median(told_s)), list[str]()
@@ -333,7 +348,7 @@ def _assumed_transfer_s(
 
 def _seen(attempts: Sequence[_Attempt], transfer_s: float) -> SeenSteps:
     """Those that had time for more than the transfers."""
-    step_s = np.array([(each.lasted_s - transfer_s) / each.steps for each in attempts])
+    step_s = np.array([each.step_s(transfer_s) for each in attempts])
     ended, visit = (np.array([getattr(each, name) for each in attempts]) for name in ("answered", "visit"))
     some = step_s > 0
     return SeenSteps(step_s[some], ended[some], visit[some])
