@@ -281,6 +281,14 @@ def test_kaplan_meier_is_that_of_scipy() -> None:
         assert (law.samples_s > at_s).mean() == pytest.approx(survival.evaluate(at_s), abs=1.01 / 2000)
 
 
+def test_one_attempt_does_not_stand_for_all_that_were_cut_off() -> None:
+    """Of a hundred that were cut off at half a second one had a little more time, and answered."""
+    step_s = np.array([*np.linspace(0.2, 0.5, 50), *[0.5] * 100, 0.501])
+    law = SeenSteps(step_s, np.array([True] * 50 + [False] * 100 + [True]), np.arange(151)).law
+    assert (law.seen_up_to_s, law.unseen_share) == (0.5, pytest.approx(101 / 151))
+    assert (law.samples_s > 0.6).mean() > 0.5
+
+
 def test_nothing_cut_off_is_the_sample_itself() -> None:
     law = SeenSteps(np.array([0.5, 0.2, 0.3]), np.ones(3, bool), np.arange(3)).law
     assert (law.samples_s.tolist(), law.unseen_share) == ([0.2, 0.3, 0.5], 0.0)
