@@ -35,7 +35,7 @@ from mobfl.theory import Delays
 ROAD = Scenario.from_dict(
     {"training": {"samples_per_vehicle": [20, 40], "batch_size": 8, "duration_s": 600.0}},
 )
-SCALE = 1.25  # a look every 40 ms of the road
+SCALE = 2.5  # a look every 20 ms of the road
 DRAWS = 60
 
 
@@ -104,12 +104,12 @@ def test_a_deployment_becomes_the_traffic_that_it_had(recorded: RecordedDeployme
         for i, enter, leave in zip(there.vehicle, there.enter_s, there.leave_s, strict=True)
     }
     for name, enter_s, leave_s in zip(found.vehicle, found.enter_s, found.leave_s, strict=True):
-        assert enter_s == pytest.approx(max(names[name][0], start_s), abs=0.2)
-        assert leave_s == pytest.approx(min(names[name][1], end_s), abs=0.2)
+        assert enter_s == pytest.approx(max(names[name][0], start_s), abs=0.1)
+        assert leave_s == pytest.approx(min(names[name][1], end_s), abs=0.1)
 
 
 def test_measured_delays_are_those_that_were_imposed(recorded: RecordedDeployment) -> None:
-    assert recorded.transfer_s == pytest.approx(2.0, abs=0.05)
+    assert recorded.transfer_s == pytest.approx(2.0, abs=0.03)
     assert recorded.law.min_step_s == pytest.approx(0.2, abs=0.01)
     answers = recorded.seen.ended.sum()
     assert abs(recorded.law.extra_step_s - 0.2) < 4 * 0.2 / np.sqrt(answers)  # one recording in 15,000 is beyond
@@ -117,16 +117,14 @@ def test_measured_delays_are_those_that_were_imposed(recorded: RecordedDeploymen
 
 def test_a_deployment_that_was_killed_tells_the_same(tmp_path: Path, recorded: RecordedDeployment) -> None:
     settings = deployment(ROAD, tmp_path / "run", "10,6", scale=SCALE)
-    for after in (10, 60):
-        with pytest.raises(Killed):
-            deployed(settings, after)
-        settings = replace(settings, resume=True)
-    again = read_deployment(deployed(settings))
+    with pytest.raises(Killed):
+        deployed(settings, 10)
+    again = read_deployment(deployed(replace(settings, resume=True)))
     assert again.crossings.vehicle.tolist() == recorded.crossings.vehicle.tolist()
-    np.testing.assert_allclose(again.crossings.enter_s, recorded.crossings.enter_s, atol=0.2)
-    np.testing.assert_allclose(again.crossings.leave_s, recorded.crossings.leave_s, atol=0.2)
+    np.testing.assert_allclose(again.crossings.enter_s, recorded.crossings.enter_s, atol=0.1)
+    np.testing.assert_allclose(again.crossings.leave_s, recorded.crossings.leave_s, atol=0.1)
     differs = np.abs(again.rounds.uploads - recorded.rounds.uploads).sum()  # where a look decides about a deadline
-    assert differs <= 4
+    assert differs <= 2
 
 
 # ---- replays ---------------------------------------------------------------------------------------------

@@ -32,6 +32,7 @@ _FEWEST_DRAWS = 20
 DEFAULT_PLANS = ("mobfl", "anytime")
 AS_IT_WAS = "as it was"
 _COMPARED = ("uploads", "valid_steps_per_s")  # of what happened, with what its replays give
+_MATERIAL = 0.05  # of a value; what is off by less is no reason to distrust a replay
 _INTERVAL = (0.025, 0.975)
 
 
@@ -105,11 +106,11 @@ class Hindsight:
 
     @property
     def disagreement(self) -> str | None:
-        """A sentence if what happened is beyond all that its replays give; None if it is among them."""
+        """A sentence if what happened is beyond all that its replays give, by more than a trifle; None if not."""
         for quantity in _COMPARED:
             drawn, seen = getattr(self.as_it_was, quantity), self.happened[quantity]
-            slack = TIME_ROUNDING * abs(seen)
-            if not drawn.min() - slack <= seen <= drawn.max() + slack:
+            beyond = not drawn.min() <= seen <= drawn.max()
+            if beyond and abs(seen - drawn.mean()) > _MATERIAL * max(seen, drawn.mean()):
                 what = "uploads per round" if quantity == "uploads" else "valid local steps per second"
                 return (
                     f"The replay does not tell the truth: of the rounds as they were it makes {drawn.min():.3g} to"
