@@ -266,6 +266,7 @@ def test_the_trace_can_be_planned_from(tmp_path: Path, fixed: Path, recorded: Re
     [
         (("--plan", "fedasync"), "--plan must have rounds of a length T to be replayed, got 'fedasync'"),
         (("--plan", "0,5"), "--plan"),
+        (("--plan", "anytime:8,knows=predicted"), "--plan anytime:8,knows=predicted must not need positions"),
         (("--plan", "10,9999"), "--plan 10,9999 must have rounds no longer than the recording's"),
         (("--draws", "3"), "--draws must be >= 20, got 3"),
         (("--seed", "-1"), "--seed must be >= 0, got -1"),

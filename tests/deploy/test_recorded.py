@@ -230,7 +230,7 @@ def events(lines: list[Line]) -> Callable[[Path], None]:
 @pytest.mark.parametrize(
     ("damage", "sentence"),
     [
-        (without("deployment"), "must hold a deployment, got another run"),
+        (without("deployment"), "must hold a deployment, got a run that was simulated"),
         (lambda folder: (folder / "events.jsonl").unlink(), "must have events in events.jsonl, got none"),
         (events([]), "must have events in events.jsonl, got none"),
         (events(STORY[:5]), "must tell in events.jsonl when its rounds ended, got no such line"),

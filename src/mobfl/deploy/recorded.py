@@ -135,7 +135,7 @@ def read_deployment(folder: str | Path) -> RecordedDeployment:
 def _described(folder: Path) -> Mapping[str, Any]:
     run = read_run(folder)
     if not isinstance(run.get("deployment"), dict) or "plan" not in run or "scenario" not in run:
-        raise InputError(f"{folder} must hold a deployment, got another run: `mobfl simulate` replays its traffic")
+        raise InputError(f"{folder} must hold a deployment, got a run that was simulated")
     return run
 
 
