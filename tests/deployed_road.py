@@ -57,7 +57,8 @@ class Vehicle:
         if not told["steps"]:
             return answer_message(message, Answer(order.run, order.round, 0, self.name, sits_out=True)), now_s
         begin_s = self.clock.start_s + (order.begin_unix_s - self.clock.begins_unix_s) / order.scale
-        answer = Answer(order.run, order.round, told["samples"], self.name, steps=told["steps"])
+        took = {"steps": told["steps"], "compute_s": told["compute_s"]}
+        answer = Answer(order.run, order.round, told["samples"], self.name, **took)
         return answer_message(message, answer, upload), begin_s + told["delay_s"]
 
 

@@ -13,14 +13,15 @@ def test_the_public_names_are_exactly_these() -> None:
     assert mobfl.__all__ == sorted(mobfl.__all__)
     assert set(mobfl.__all__) == {
         "AnytimePlan", "AnytimeSimulation", "AsManyAsFit", "Candidate", "Codec", "Contribution", "Crossings", "Effort",
-        "GuaranteedPlan", "History", "InfeasibleError",
+        "GuaranteedPlan", "Hindsight", "History", "InfeasibleError",
         "InputError", "Job", "Kpi", "LeastUploads", "LocalTraining", "MissingExtraError", "MobflError", "Order",
-        "PartError", "Plan", "PlanRequest", "Plans", "Policy", "Pool", "Results", "RoundAhead", "Rounds", "Rule",
+        "PartError", "Plan", "PlanRequest", "Plans", "PlayedPlan", "Policy", "Pool", "RecordedDeployment", "Results",
+        "RoundAhead", "Rounds", "Rule",
         "Scenario", "Schedule", "Selection", "ServerStep", "SgdTerms", "Simulation", "Site", "State", "Task",
         "TaskRequest", "TorchTask", "Tracks",
         "TracePlan", "TrafficSource", "Upload", "Weights", "algorithm_1", "best_round_s", "build_task", "find_runs",
-        "load_scenario", "load_sweep", "plan", "plan_anytime", "plan_many", "plan_quickly", "read_crossings",
-        "read_history", "run_sweep", "simulate", "theory", "train",
+        "in_hindsight", "load_scenario", "load_sweep", "plan", "plan_anytime", "plan_many", "plan_quickly",
+        "read_crossings", "read_deployment", "read_history", "run_sweep", "simulate", "theory", "train",
     }  # fmt: skip
     assert all(hasattr(mobfl, name) for name in mobfl.__all__)
 

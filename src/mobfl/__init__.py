@@ -6,6 +6,8 @@ from mobfl.errors import EXTRAS, InfeasibleError, InputError, MissingExtraError,
 
 if TYPE_CHECKING:
     from mobfl import theory
+    from mobfl.deploy.hindsight import Hindsight, PlayedPlan, in_hindsight
+    from mobfl.deploy.recorded import RecordedDeployment, read_deployment
     from mobfl.experiments.results import Results
     from mobfl.experiments.runs import find_runs
     from mobfl.experiments.sweep import run_sweep
@@ -54,6 +56,7 @@ _LATER = {
     "Crossings": "mobfl.mobility.crossings",
     "Effort": "mobfl.servers.steps",
     "GuaranteedPlan": "mobfl.planning.plans",
+    "Hindsight": "mobfl.deploy.hindsight",
     "History": "mobfl.runs.history",
     "Job": "mobfl.runs.job",
     "Kpi": "mobfl.learning.task",
@@ -63,8 +66,10 @@ _LATER = {
     "Plan": "mobfl.planning.plans",
     "PlanRequest": "mobfl.servers.choice",
     "Plans": "mobfl.planning.plans",
+    "PlayedPlan": "mobfl.deploy.hindsight",
     "Policy": "mobfl.rounds.orders",
     "Pool": "mobfl.learning.task",
+    "RecordedDeployment": "mobfl.deploy.recorded",
     "Results": "mobfl.experiments.results",
     "RoundAhead": "mobfl.servers.selections",
     "Rounds": "mobfl.rounds.rows",
@@ -89,6 +94,7 @@ _LATER = {
     "best_round_s": "mobfl.planning.planner",
     "build_task": "mobfl.tasks.catalogue",
     "find_runs": "mobfl.experiments.runs",
+    "in_hindsight": "mobfl.deploy.hindsight",
     "load_scenario": "mobfl.scenario",
     "load_sweep": "mobfl.experiments.sweep_file",
     "plan": "mobfl.planning.planner",
@@ -96,6 +102,7 @@ _LATER = {
     "plan_many": "mobfl.planning.planner",
     "plan_quickly": "mobfl.planning.radio",
     "read_crossings": "mobfl.mobility.recorded",
+    "read_deployment": "mobfl.deploy.recorded",
     "read_history": "mobfl.runs.folder",
     "run_sweep": "mobfl.experiments.sweep",
     "simulate": "mobfl.rounds.simulation",
@@ -112,6 +119,7 @@ __all__ = [
     "Crossings",
     "Effort",
     "GuaranteedPlan",
+    "Hindsight",
     "History",
     "InfeasibleError",
     "InputError",
@@ -126,8 +134,10 @@ __all__ = [
     "Plan",
     "PlanRequest",
     "Plans",
+    "PlayedPlan",
     "Policy",
     "Pool",
+    "RecordedDeployment",
     "Results",
     "RoundAhead",
     "Rounds",
@@ -152,6 +162,7 @@ __all__ = [
     "best_round_s",
     "build_task",
     "find_runs",
+    "in_hindsight",
     "load_scenario",
     "load_sweep",
     "plan",
@@ -159,6 +170,7 @@ __all__ = [
     "plan_many",
     "plan_quickly",
     "read_crossings",
+    "read_deployment",
     "read_history",
     "run_sweep",
     "simulate",

@@ -413,6 +413,20 @@ def test_what_a_killed_server_said_of_its_last_round_is_void(tmp_path: Path) -> 
     assert all(json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines())
 
 
+@pytest.mark.parametrize(("said_s", "told"), [(3.0, [3.0]), (5.0, []), (-1.0, []), (math.nan, []), (math.inf, [])])
+def test_how_long_steps_took_is_told_as_far_as_it_is_possible(tmp_path: Path, said_s: float, told: list[float]) -> None:
+    """The answer comes after four seconds."""
+
+    def says(message: Message) -> Message:
+        order, model = read_order(message)
+        answer = Answer(order.run, order.round, 4, "v", compute_s=said_s)
+        return answer_message(message, answer, Plain().encode(model, model))
+
+    Story(tmp_path, vehicle(1, 4.0, answer=says)).round()
+    (event,) = (each for each in read_events(tmp_path) if each["kind"] == "uploaded")
+    assert [event[key] for key in event if key == "compute_s"] == told
+
+
 def test_what_a_node_says_of_itself_cannot_harm(tmp_path: Path) -> None:
     """Numbers that are not finite are not said; a long error is cut."""
 

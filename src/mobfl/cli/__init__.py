@@ -20,6 +20,7 @@ from mobfl.cli.page import app
 from mobfl.cli.parts import parts
 from mobfl.cli.planning import plan, scenarios
 from mobfl.cli.radio import radio
+from mobfl.cli.replay import replay
 from mobfl.cli.results import results
 from mobfl.cli.simulation import simulate, traffic
 from mobfl.cli.station import station
@@ -47,6 +48,7 @@ for command in (
     vehicle,
     trainer,
     station,
+    replay,
     sweep,
     arena,
     results,

@@ -16,7 +16,8 @@ measured    what came of that: `round_trip_s`, the median, with quantiles, nodes
 broke       the server has ended: `reason`
 ended       the round is over: its row, and by how much it ended later than planned
 
-An upload that came later than the delay that was imposed on it says by how much: `behind_s`, on the wall's clock.
+An upload that came later than the delay that was imposed on it says by how much: `behind_s`, on the wall's clock. If
+its vehicle said how long its local steps took, that is `compute_s`, on the road's clock.
 Lines are only ever added. A server that was killed begins its round again: what was said of that round and later ones
 before the last `started` is void.
 """
@@ -24,11 +25,12 @@ before the last `started` is void.
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from mobfl.files.json import plain
 
 EVENTS = "events.jsonl"
+_MOST = 1e300  # a longer whole number is no double
 
 Event = Mapping[str, Any]
 
@@ -54,9 +56,19 @@ def parse_line(line: str) -> Event | None:
     """None for what is no event: half a line, or somebody else's."""
     try:
         event = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
-    return event if isinstance(event, dict) and {"kind", "round", "at_s"} <= event.keys() else None
+    return event if isinstance(event, dict) and _says_what_and_when(event) else None
+
+
+def _says_what_and_when(event: Event) -> bool:
+    kind, number, at_s = (event.get(key) for key in ("kind", "round", "at_s"))
+    return isinstance(kind, str) and type(number) is int and is_number(at_s)
+
+
+def is_number(value: Any) -> TypeGuard[float]:
+    """A finite one."""
+    return type(value) in (int, float) and abs(value) < _MOST
 
 
 def read_events(folder: Path) -> list[Event]:
@@ -67,6 +79,15 @@ def read_events(folder: Path) -> list[Event]:
             kept = [each for each in kept if each["round"] < event["round"]]
         kept.append(event)
     return kept
+
+
+def damaged_lines(folder: Path) -> int:
+    """How many lines are no events."""
+    file = folder / EVENTS
+    if not file.exists():
+        return 0
+    with file.open(encoding="utf-8", errors="replace") as lines:
+        return sum(bool(line.strip()) and parse_line(line) is None for line in lines)
 
 
 def _parsed(file: Path) -> Iterator[Event]:

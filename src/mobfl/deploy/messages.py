@@ -67,6 +67,7 @@ class Answer:
     behind_s: float = 0.0  # by how much it was done later than the delay that was imposed on it
     steps: int = 0  # that it took, where as many are taken as fit
     sits_out: bool = False  # not one would have fitted
+    compute_s: float = 0.0  # that its local steps took, on the road's clock; 0: it does not say
     nonce: str = ""  # the order's, which `answer_message` writes
 
 
@@ -119,6 +120,7 @@ def read_answer(message: Message) -> Answer:
         behind_s=said("behind_s", float, 0.0),
         steps=said("steps", int, 0),
         sits_out=said("sits_out", bool, False),
+        compute_s=said("compute_s", float, 0.0),
         nonce=said("nonce", str, ""),
     )
 

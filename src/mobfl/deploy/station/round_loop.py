@@ -66,6 +66,7 @@ class Attempt:
     most_steps: int = 0  # where as many are taken as fit, what it was given time for,
     steps: int = 0  # and what it took
     sat_out: bool = False
+    compute_s: float = 0.0  # that its steps took, as it says and as far as that is possible; 0: not known
 
     def outcome(self, end_s: float) -> Outcome:
         if np.isfinite(self.answer_s):
@@ -256,6 +257,7 @@ class RoundLoop:
         self._learn_landing(answer, now_s)
         self._windows.came(attempt.node, work.number, now_s)
         attempt.answer_s = now_s
+        attempt.compute_s = answer.compute_s if 0 < answer.compute_s <= now_s - attempt.begin_s else 0.0
         try:
             attempt.steps = _steps_taken(work, attempt, answer)
             upload = read_upload(message, work.model, self._agreed.most_samples, self._agreed.codec)
@@ -305,6 +307,8 @@ class RoundLoop:
         more: dict[str, Any] = {"reason": reason} if reason else {}
         if attempt.most_steps and kind in ("uploaded", "rejected"):
             more["steps"] = attempt.steps
+        if attempt.compute_s and kind in ("uploaded", "rejected"):
+            more["compute_s"] = attempt.compute_s
         if behind_s:
             more["behind_s"] = behind_s
             self._behind_s.append(behind_s)

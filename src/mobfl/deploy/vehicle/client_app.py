@@ -45,7 +45,8 @@ def train(message: Message, context: Context) -> Message:
         return answer_message(message, Answer(order.run, order.round, 0, vehicle))
     _sleep_until(due_unix_s - order.landing_s)
     samples, steps = int(answered["samples"]), int(answered["steps"])
-    answer = Answer(order.run, order.round, samples, vehicle, time.time(), behind_s, steps)
+    compute_s = float(answered.get("compute_s", 0.0))
+    answer = Answer(order.run, order.round, samples, vehicle, time.time(), behind_s, steps, compute_s=compute_s)
     return answer_message(message, answer, upload)
 
 

@@ -57,6 +57,7 @@ class Trainer:
     def answer(self, wish: dict[str, Any], model: Weights) -> tuple[dict[str, Any], bytes]:
         """The upload after the steps as it travels, D_m, and after how long the vehicle is to answer (0: at once).
 
+        Also how long the steps took on the road's clock: as imposed, or else as measured.
         Where as many steps are taken as fit and not one does, there are none and no upload.
         """
         self._check_agreed(wish)
@@ -69,13 +70,15 @@ class Trainer:
         turn = Turn(key, attempt, steps, float(wish["learning_rate"]))
         began = time.monotonic()
         upload, _ = self.turns.trained(turn, model, {}, {})
-        self.pace.took(steps, time.monotonic() - began)
+        took_s = time.monotonic() - began
+        self.pace.took(steps, took_s)
         data, kept = self.turns.sent(turn, upload, self.memories.of(turn))
         if _in_time(wish, delay_s):
             self.memories.keep(turn, kept)
         if wish.get("knows") and not self.impose:
             self.pace.answers(wish, time.time())
-        return {"samples": upload.samples, "delay_s": delay_s, "steps": steps}, data
+        compute_s = delay_s - float(self.draws.delays.transfer_s) if delay_s else took_s / float(wish.get("scale", 1.0))
+        return {"samples": upload.samples, "delay_s": delay_s, "steps": steps, "compute_s": compute_s}, data
 
     def _taken(self, wish: dict[str, Any], key: np.uint64, attempt: int) -> Taken:
         """How many steps, and the delay that is imposed on them."""
