@@ -16,10 +16,12 @@ def test_the_public_names_are_exactly_these() -> None:
         "GuaranteedPlan", "History", "InfeasibleError",
         "InputError", "Job", "Kpi", "LeastUploads", "LocalTraining", "MissingExtraError", "MobflError", "Order",
         "PartError", "Plan", "PlanRequest", "Plans", "Policy", "Pool", "Results", "RoundAhead", "Rounds", "Rule",
-        "Scenario", "Schedule", "Selection", "ServerStep", "SgdTerms", "Simulation", "Site", "State", "Task",
+        "Scenario", "Schedule", "Selection", "ServerStep", "SgdTerms", "SimulatedAnytimePlan", "SimulatedPlan",
+        "Simulation", "Site", "State", "Task",
         "TaskRequest", "TorchTask", "Tracks",
         "TracePlan", "TrafficSource", "Upload", "Weights", "algorithm_1", "best_round_s", "build_task", "find_runs",
-        "load_scenario", "load_sweep", "plan", "plan_anytime", "plan_many", "read_crossings", "read_history",
+        "load_scenario", "load_sweep", "plan", "plan_anytime", "plan_by_simulation",
+        "plan_many", "read_crossings", "read_history",
         "run_sweep", "simulate", "theory", "train",
     }  # fmt: skip
     assert all(hasattr(mobfl, name) for name in mobfl.__all__)

@@ -1,0 +1,112 @@
+"""Plans to try: H by ratios, T by ratios of what it has beyond the least round, both as fine as asked.
+
+In these coordinates the tops of g are about as wide on every road, however little steps jitter and however rare
+vehicles are: a longer T_min(H) takes T along, and what counts is how much longer than T_min(H) a round is.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Counts = NDArray[np.int64]
+
+_NEAR = 1e-3  # T that differ by a smaller share of T_min(H) are not told apart by the first step of a scale
+_STEPS_RATIO, _BEYOND_WIDTH, _WIDTH_ALONE = 0.3, 0.4, 0.2  # of the coarsest lattice; the last where H is not planned
+_SAME = 1e-9
+
+
+class Point(NamedTuple):
+    """H, and how far beyond T_min(H) a round goes: 0 is T_min(H) itself, one more is about e times as far."""
+
+    local_steps: int
+    beyond: float
+
+
+@dataclass(frozen=True)
+class Space:
+    """Which plans there are.
+
+    Args:
+        most_steps: The largest H; 1 where H is not planned.
+        least_s: T_min(H), below which nobody uploads.
+        worth: What a round of this H is worth at most, in local steps: no plan reaches more than worth/T per second.
+        stay_s: How long a vehicle stays; in a much longer time nothing is left of who was there.
+        longest_s: Longer rounds are not looked at.
+        leaps_s: Other T, for an H, at which the objective may leap or bend.
+    """
+
+    most_steps: int
+    least_s: Callable[[int], float]
+    worth: Callable[[int], float]
+    stay_s: float
+    longest_s: float
+    leaps_s: Callable[[int], Sequence[float]] = lambda _: ()
+
+    def round_s(self, point: Point) -> float:
+        least_s = self.least_s(point.local_steps)
+        return least_s + least_s * _NEAR * math.expm1(point.beyond)
+
+    def beyond(self, local_steps: int, round_s: float) -> float:
+        """The inverse of `round_s`."""
+        return math.log1p(max(round_s / self.least_s(local_steps) - 1, 0.0) / _NEAR)
+
+    def farthest(self, local_steps: int, floor: float) -> float:
+        """Beyond it no plan of this H reaches `floor`; below 0 if none does at all."""
+        longest_s = min(self.longest_s, self.worth(local_steps) / floor if floor > 0 else math.inf)
+        return self.beyond(local_steps, longest_s) if longest_s >= self.least_s(local_steps) else -1.0
+
+
+class Lattice:
+    """The points of one level; each level has those of the one before, and halves its steps."""
+
+    def __init__(self, space: Space, level: int, floor: float) -> None:
+        self.space, self._floor = space, floor
+        ratio = _STEPS_RATIO / 2**level
+        self.width = (_BEYOND_WIDTH if space.most_steps > 1 else _WIDTH_ALONE) / 2**level
+        counts = np.exp(ratio * np.arange(math.log(space.most_steps) // ratio + 1))
+        self.steps: Counts = np.unique(np.round(counts).astype(np.int64))
+
+    def all(self) -> list[Point]:
+        """Every point whose plan may reach the floor."""
+        points = set[Point]()
+        for h in self.steps.tolist():
+            farthest = self.space.farthest(h, self._floor)
+            points |= self._between(h, 0.0, farthest)
+            points |= {Point(h, self.width * i) for i in range(math.floor(farthest / self.width) + 1)}
+        return sorted(points)
+
+    def around(self, points: Iterable[Point]) -> list[Point]:
+        """These, and their neighbours on this level."""
+        found = set[Point]()
+        for h, beyond in points:
+            place = int(np.searchsorted(self.steps, h))
+            for other in self.steps[max(place - 1, 0) : place + 2].tolist():
+                farthest = self.space.farthest(other, self._floor)
+                near = {Point(other, beyond + i * self.width) for i in (-1, 0, 1)}
+                found |= {each for each in near if 0 <= each.beyond <= farthest}
+                found |= self._between(other, beyond - self.width, min(beyond + self.width, farthest))
+        return _told_apart(sorted(found))
+
+    def _between(self, h: int, low: float, high: float) -> set[Point]:
+        """Where the objective may leap or bend."""
+        places = (self.space.beyond(h, t) for t in (self.space.least_s(h), *self.space.leaps_s(h)))
+        return {Point(h, place) for place in places if low <= place <= high}
+
+    def near(self, one: Point, other: Point) -> bool:
+        """Whether two points are neighbours or nearly so."""
+        places = np.searchsorted(self.steps, [one.local_steps, other.local_steps])
+        return abs(int(places[0] - places[1])) <= 1 and abs(one.beyond - other.beyond) < 1.5 * self.width
+
+
+def _told_apart(points: list[Point]) -> list[Point]:
+    """Without those that differ by a rounding from the one before; in order."""
+    kept = list[Point]()
+    for point in points:
+        same = kept and kept[-1].local_steps == point.local_steps and point.beyond - kept[-1].beyond < _SAME
+        if not same:
+            kept.append(point)
+    return kept
