@@ -14,6 +14,7 @@ is assumed of how many tops there are, and no formula of g is asked.
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -28,11 +29,12 @@ Array = NDArray[np.float64]
 ERROR = 0.05  # of searches, this share may find a plan whose regret is larger than was asked
 LEAST_WITHIN, MOST_WITHIN = 1e-5, 0.5
 
+_NEAR = 0.02  # of T_min(H)
 _SLACK, _SLACK_FALLS = 0.12, 3.0  # of the first lattice, as a share of the best; by level
 _SURFACE_FROM = 10.0  # times what was asked: with a larger slack a surface would be bent too much
 _TOLD_APART = 0.5  # of the slack: so well plans must be known before the next level
 _STAYS_PER_STRETCH = 32.0  # stretches so much longer than a round and a stay hardly share vehicles
-_STRETCHES_WANTED = 96  # on a level after the first, of which a third is run at first
+_STRETCHES_WANTED = 256  # on a level after the first: few are run at first, and most plans are dropped by these
 _MOST_AT_ONCE = 4.0  # times as many stretches as there are
 _FIRST_STRETCHES, _FIRST_STAYS, _SURE = 16, 8.0, 3.0
 _MORE_LOOKS = 4  # at a surface, before the lattice is made finer instead
@@ -93,7 +95,7 @@ def best_by_simulation(
         progress: Told after every look at the race.
     """
     check_within(within)
-    search = _Search(evaluate, space, within, stretches, progress)
+    search = _Search(evaluate, replace(space, near=min(within / 2, _NEAR)), within, stretches, progress)
     return search.run()
 
 
@@ -177,7 +179,7 @@ class _Search:
         slack = slack_of(race.level)
         for _ in range(_MORE_LOOKS):
             top = None if slack > _SURFACE_FROM * self._within else self._smooth(race, lattice)
-            raced = Top(race.points[race.best], race.behind() + slack, slack)
+            raced = self._seen_around(Top(race.points[race.best], race.behind() + slack, slack), race, lattice)
             if raced.regret <= self._within and (top is None or raced.regret < top.regret):
                 return raced
             if top is None or top.regret <= self._within or top.misfit > self._within / 2:
@@ -188,7 +190,13 @@ class _Search:
 
     def _smooth(self, race: "_Race", lattice: Lattice) -> Top:
         self._tries += 1
-        return top_of(race.points, race.samples, lattice, ERROR / 2 / (self._tries * (self._tries + 1)))
+        top = top_of(race.points, race.samples, lattice, ERROR / 2 / (self._tries * (self._tries + 1)))
+        return self._seen_around(top, race, lattice)
+
+    def _seen_around(self, top: Top, race: "_Race", lattice: Lattice) -> Top:
+        """With what may be hidden beside a top that lies at the edge of what is left in the race."""
+        hidden = lattice.unseen_beside(top.point, race.points)
+        return Top(top.point, top.regret + hidden, top.misfit + hidden)
 
 
 def slack_of(level: int) -> float:

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 Counts = NDArray[np.int64]
 
-_NEAR = 1e-3  # T that differ by a smaller share of T_min(H) are not told apart by the first step of a scale
 _STEPS_RATIO, _BEYOND_WIDTH, _WIDTH_ALONE = 0.3, 0.4, 0.2  # of the coarsest lattice; the last where H is not planned
 _SAME = 1e-9
 
@@ -37,6 +36,7 @@ class Space:
         stay_s: How long a vehicle stays; in a much longer time nothing is left of who was there.
         longest_s: Longer rounds are not looked at.
         leaps_s: Other T, for an H, at which the objective may leap or bend.
+        near: Rounds longer than T_min(H) by less than this share of it are hardly told apart.
     """
 
     most_steps: int
@@ -45,14 +45,15 @@ class Space:
     stay_s: float
     longest_s: float
     leaps_s: Callable[[int], Sequence[float]] = lambda _: ()
+    near: float = 1e-3
 
     def round_s(self, point: Point) -> float:
         least_s = self.least_s(point.local_steps)
-        return least_s + least_s * _NEAR * math.expm1(point.beyond)
+        return least_s + least_s * self.near * math.expm1(point.beyond)
 
     def beyond(self, local_steps: int, round_s: float) -> float:
         """The inverse of `round_s`."""
-        return math.log1p(max(round_s / self.least_s(local_steps) - 1, 0.0) / _NEAR)
+        return math.log1p(max(round_s / self.least_s(local_steps) - 1, 0.0) / self.near)
 
     def farthest(self, local_steps: int, floor: float) -> float:
         """Beyond it no plan of this H reaches `floor`; below 0 if none does at all."""
@@ -92,9 +93,28 @@ class Lattice:
         return _told_apart(sorted(found))
 
     def _between(self, h: int, low: float, high: float) -> set[Point]:
-        """Where the objective may leap or bend."""
-        places = (self.space.beyond(h, t) for t in (self.space.least_s(h), *self.space.leaps_s(h)))
-        return {Point(h, place) for place in places if low <= place <= high}
+        """Where the objective may leap or bend; at a leap a rounding beyond it, never before."""
+        places = (self.space.beyond(h, t) + _SAME for t in self.space.leaps_s(h) if t > self.space.least_s(h))
+        return {Point(h, place) for place in (0.0, *places) if low <= place <= high}
+
+    def unseen_beside(self, point: Point, others: Iterable[Point]) -> float:
+        """By which share T may change beside a top before it meets one of the others; 0 where they are on both sides.
+
+        So much more may be hidden there, if the objective leaps where nobody knew of it: steps per second fall at most
+        as fast as T rises. Nothing is hidden below T_min(H), and where a leap is known.
+        """
+        others = list(others)
+        h = min((each.local_steps for each in others), key=lambda each: abs(each - point.local_steps))
+        there = [each.beyond - point.beyond for each in others if each.local_steps == h]
+        leaps = (each.beyond for each in self._between(point.local_steps, 0.0, math.inf))
+        before = min(there) > -_SAME and min(abs(point.beyond - leap) for leap in leaps) > 2 * _SAME
+        farthest = self.space.farthest(point.local_steps, self._floor)
+        after = max(there) < _SAME and point.beyond + self.width <= farthest
+        round_s = self.space.round_s(point)
+        shorter_s, longer_s = (
+            self.space.round_s(Point(point.local_steps, max(point.beyond + i * self.width, 0.0))) for i in (-1, 1)
+        )
+        return max(before * (round_s / shorter_s - 1), after * (longer_s / round_s - 1))
 
     def near(self, one: Point, other: Point) -> bool:
         """Whether two points are neighbours or nearly so."""
@@ -103,10 +123,10 @@ class Lattice:
 
 
 def _told_apart(points: list[Point]) -> list[Point]:
-    """Without those that differ by a rounding from the one before; in order."""
+    """Of those that differ by a rounding the last, which is not before a leap; in order."""
     kept = list[Point]()
     for point in points:
-        same = kept and kept[-1].local_steps == point.local_steps and point.beyond - kept[-1].beyond < _SAME
-        if not same:
-            kept.append(point)
+        if kept and kept[-1].local_steps == point.local_steps and point.beyond - kept[-1].beyond < 2 * _SAME:
+            kept.pop()
+        kept.append(point)
     return kept
