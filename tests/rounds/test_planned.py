@@ -47,11 +47,12 @@ def covers(interval: tuple[float, float], value: float) -> bool:
 @pytest.mark.parametrize("name", ROADS)
 def test_where_formulas_hold_it_agrees_with_them(paper: Scenario, name: str) -> None:
     road = paper.with_values(ROADS[name])
-    found = plan_by_simulation(road, 0.01, seed=1)
+    within = 0.02 if name == "measured" else 0.01  # with its leaps the other 1 % would take long
+    found = plan_by_simulation(road, within, seed=1)
     h, t, _ = found.numbers
-    assert exact_regret(road, h, t) < 0.01
+    assert exact_regret(road, h, t) <= within
     assert found.planner == "simulation"
-    assert found.regret <= 0.01
+    assert found.regret <= within
     uploads, valid, g = theory.promise(road, h, t)
     assert covers(found.objective_interval, g)
     assert covers(found.valid_round_prob_interval, valid)
@@ -98,17 +99,17 @@ def test_rounds_that_no_formula_knows(paper: Scenario) -> None:
 
 def test_a_recording_as_its_own_planner_plans_it(paper: Scenario) -> None:
     road = paper.with_values({"traffic.participation": 0.8})
-    trace = made_traffic(0.3, 4000.0, 1, signal=True)
-    found, best = plan_by_simulation(road, 0.02, trace), plan(road, trace)
+    trace = made_traffic(0.3, 3000.0, 1, signal=True)
+    found, best = plan_by_simulation(road, 0.03, trace), plan(road, trace)
     there = Trace(trace, 0.8).promise(Conditions.of(road), *found.numbers[:2])
-    assert there.numbers[2] > 0.97 * best.numbers[2]
-    assert found.objective == pytest.approx(there.numbers[2], rel=0.03)
+    assert there.numbers[2] > 0.96 * best.numbers[2]
+    assert found.objective == pytest.approx(there.numbers[2], rel=0.04)
     assert found.valid_round_prob == pytest.approx(there.valid_round_prob, abs=0.02)
     assert found.to_dict()["planner"] == "simulation"
 
 
 def test_anytime_rounds_on_a_recording(paper: Scenario) -> None:
-    trace = made_traffic(0.3, 3000.0, 2, signal=True)
+    trace = made_traffic(0.3, 2000.0, 2, signal=True)
     found, best = plan_by_simulation(paper, 0.03, trace, anytime="leaving"), plan_anytime(paper, "leaving", trace)
     there = Trace(trace, 1.0).longest_steps(Conditions.of(paper), found.round_s, "leaving")
     assert there[0] / found.round_s > 0.96 * best.objective
@@ -141,9 +142,13 @@ def test_noise_is_refused_for_anytime_rounds(paper: Scenario) -> None:
 # ---- stretches ------------------------------------------------------------------------------------
 
 
+def simulator_of(road: Scenario, seed: int, crossings: Crossings | None = None) -> Simulator:
+    return Simulator(road, Conditions.of(road), None, crossings, seed)
+
+
 def test_plans_meet_the_same_vehicles_with_the_same_draws(paper: Scenario) -> None:
     """Whatever the plan, a stretch brings the same vehicles; an attempt takes α + X a step, with the same X."""
-    simulator = Simulator(paper.with_values({"traffic.speed_sd_mps": 3}), None, None, 7)
+    simulator = simulator_of(paper.with_values({"traffic.speed_sd_mps": 3}), 7)
     (short,), (long,) = (list(simulator.parts(5, 3, 400.0, t)) for t in (5.0, 50.0))
     assert short.seed == long.seed
     (few,), (many,) = short.traffic, long.traffic
@@ -161,7 +166,7 @@ def test_plans_meet_the_same_vehicles_with_the_same_draws(paper: Scenario) -> No
 
 
 def test_a_plan_alone_has_the_samples_it_has_in_company(paper: Scenario) -> None:
-    simulator = Simulator(paper, None, None, 1)
+    simulator = simulator_of(paper, 1)
     plans = [(10, 5.0), (24, 11.8), (60, 40.0)]
     together = simulator(plans, 3, 12, 2000.0)
     assert together.shape == (3, 12)
@@ -172,13 +177,13 @@ def test_a_plan_alone_has_the_samples_it_has_in_company(paper: Scenario) -> None
 
 def test_near_plans_vary_together(paper: Scenario) -> None:
     """The difference of two plans on the same traffic varies less than on different traffic."""
-    first, second = Simulator(paper, None, None, 2)([(24, 11.8), (25, 11.8)], 0, 200, 2000.0)
+    first, second = simulator_of(paper, 2)([(24, 11.8), (25, 11.8)], 0, 200, 2000.0)
     assert (first - second).var() < 0.2 * (first.var() + second.var())
 
 
 def test_memory_is_bounded_and_parts_join(paper: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mobfl.rounds.stretches._VEHICLES_AT_ONCE", 1000)
-    parts = list(Simulator(paper, None, None, 0).parts(0, 7, 3000.0, 12.0))
+    parts = list(simulator_of(paper, 0).parts(0, 7, 3000.0, 12.0))
     assert [each.stretches for each in parts] == [3, 3, 1]
     assert len({each.seed for each in parts}) == 3
     assert all(each.traffic[-1].enter_s[-1] < each.until_s(12.0) for each in parts)
@@ -186,7 +191,7 @@ def test_memory_is_bounded_and_parts_join(paper: Scenario, monkeypatch: pytest.M
 
 def test_samples_are_what_the_rounds_say(paper: Scenario) -> None:
     """Two stretches of 100 s in rounds of 30 s: those that begin at 0, 30, 60, 90 and at 120, 150, 180."""
-    simulator = Simulator(paper.with_values({"traffic.arrivals_per_s": 0.01}), None, None, 3)
+    simulator = simulator_of(paper.with_values({"traffic.arrivals_per_s": 0.01}), 3)
     (part,) = simulator.parts(0, 2, 100.0, 30.0)
     blocks = simulate_rounds(
         part.traffic, FixedPlan(24, 30.0), Delays.of(paper), part.seed, until_s=230.0, keep_vehicles=False
@@ -204,7 +209,7 @@ def test_a_recording_is_run_once_a_stretch_from_another_moment(paper: Scenario) 
     steady = paper.with_values({"compute.extra_step_s": 0})
     enter = np.arange(40) * 100.0
     trace = Crossings(np.arange(40), enter, enter + 20.0)
-    simulator = Simulator(steady, None, trace, 0)
+    simulator = simulator_of(steady, 0, trace)
     for number in range(5):
         (part,) = simulator.parts(number, 1, 1.0, 30.0)
         starts = np.arange(20.0 + 30.0 * part.shares[0], 3900.0 - 30.0 + 1e-9, 30.0)
@@ -218,13 +223,13 @@ def test_a_recording_is_run_once_a_stretch_from_another_moment(paper: Scenario) 
 def test_rare_vehicles_leave_empty_rounds_in(paper: Scenario) -> None:
     """The traffic's end is not the stretch's end."""
     rare = paper.with_values({"traffic.arrivals_per_s": 1e-4})
-    tally = Simulator(rare, None, None, 1).tally((24, 12.0), 0, 40, 1200.0)
+    tally = simulator_of(rare, 1).tally((24, 12.0), 0, 40, 1200.0)
     assert tally.rounds.tolist() == [100] * 40
     assert tally.valid.sum() <= 40
 
 
 def test_samples_average_to_g(paper: Scenario) -> None:
-    samples = Simulator(paper, None, None, 11)([(24, 11.7763), (12, 6.0)], 0, 400, 3000.0)
+    samples = simulator_of(paper, 11)([(24, 11.7763), (12, 6.0)], 0, 400, 3000.0)
     for row, (h, t) in zip(samples, [(24, 11.7763), (12, 6.0)], strict=True):
         assert covers(mean_interval(row), float(theory.objective(paper, h, t)))
     # Neighbouring stretches hardly share vehicles.
@@ -233,7 +238,7 @@ def test_samples_average_to_g(paper: Scenario) -> None:
 
 
 def test_traffic_of_a_stretch_is_the_seeds_own(paper: Scenario) -> None:
-    (part,) = Simulator(paper, None, None, 2).parts(0, 1, 500.0, 10.0)
+    (part,) = simulator_of(paper, 2).parts(0, 1, 500.0, 10.0)
     block = next(poisson_crossings(paper, part.seed))
     assert np.array_equal(part.traffic[0].enter_s, block.enter_s[block.enter_s < 510.0])
 
@@ -248,6 +253,7 @@ def test_forty_random_roads_are_within_what_was_asked() -> None:
     def each(road: Scenario) -> None:
         found = plan_by_simulation(road, 0.01, seed=len(regrets))
         regrets.append(exact_regret(road, *found.numbers[:2]))
+        print(f"{found.numbers[0]:5d} {found.numbers[1]:10.4g} s  regret {regrets[-1]:.1e}, bound {found.regret:.1e}")
 
     each()
     misses = sum(regret > 0.01 for regret in regrets)

@@ -117,9 +117,13 @@ class Lattice:
         return max(before * (round_s / shorter_s - 1), after * (longer_s / round_s - 1))
 
     def near(self, one: Point, other: Point) -> bool:
-        """Whether two points are neighbours or nearly so."""
+        """Whether two points are neighbours or nearly so, without a leap between them."""
         places = np.searchsorted(self.steps, [one.local_steps, other.local_steps])
-        return abs(int(places[0] - places[1])) <= 1 and abs(one.beyond - other.beyond) < 1.5 * self.width
+        close = abs(int(places[0] - places[1])) <= 1 and abs(one.beyond - other.beyond) < 1.5 * self.width
+        return close and self._leaps_before(one) == self._leaps_before(other)
+
+    def _leaps_before(self, point: Point) -> int:
+        return len(self._between(point.local_steps, 0.0, point.beyond))
 
 
 def _told_apart(points: list[Point]) -> list[Point]:

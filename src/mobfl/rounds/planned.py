@@ -18,12 +18,14 @@ from mobfl.rounds.orders import AsManyAsFit
 from mobfl.rounds.stretches import Simulator, Tally
 from mobfl.scenario import Scenario
 from mobfl.theory import Conditions, Knows
+from mobfl.theory.delays import StepTimes
 
 Array = NDArray[np.float64]
 
 LEVEL = 0.95
 _STRETCHES, _STRETCHES_OF_TRACE = 32, 12
 _PROMISE_STRETCHES, _MOST_PROMISE_STRETCHES = 64, 4096
+_OFTEN = 0.05  # of the measured steps
 _LONGEST = 1e4  # times a stay and the gap between two vehicles: if nobody uploads in such a round, nobody ever does
 _NOBODY = (
     "nobody uploaded in any simulated round, however few the steps and however long the round: lengthen the section, or"
@@ -75,7 +77,7 @@ def plan_by_simulation(
         trace = Trace(crossings, scenario.traffic.participation)
     reason = _infeasible(road, trace)
     if reason is None:
-        simulator = Simulator(scenario, asked, crossings, seed)
+        simulator = Simulator(scenario, road, asked, crossings, seed)
         stretches = _STRETCHES if trace is None else _STRETCHES_OF_TRACE
         found = best_by_simulation(simulator, _space(road, trace, asked), within, stretches, progress)
         if found is not None:
@@ -116,10 +118,19 @@ def _space(road: Conditions, trace: Trace | None, asked: AsManyAsFit | None) -> 
     most = max(1, int((longest_stay_s - delays.transfer_s) / delays.min_step_s * (1 + 1e-12)))
     if asked is not None:
         return Space(1, lambda _: float(delays.least_s(1)), lambda _: float(most), stay_s, longest_s)
+    often_s = [step_s for each in delays.classes for step_s in _often(each)]
     return Space(
         most, lambda h: float(delays.least_s(h)), float, stay_s, longest_s,
-        lambda h: [float(t) for t in delays.least_by_class_s(h)],
+        lambda h: [delays.transfer_s + step_s * h for step_s in often_s],
     )  # fmt: skip
+
+
+def _often(steps: StepTimes) -> list[float]:
+    """The least time of a step, and times that were measured again and again: there g may leap or bend."""
+    if steps.extra_samples_s is None:
+        return [float(steps.min_step_s)]
+    extra_s, times = np.unique(steps.extra_samples_s, return_counts=True)
+    return [float(steps.min_step_s + extra) for extra in extra_s[times >= _OFTEN * len(steps.extra_samples_s)]]
 
 
 def _promise(simulator: Simulator, found: Found, within: float) -> Tally:

@@ -7,7 +7,6 @@ other delays, other vehicles that take part (where not all do) and rounds that b
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +20,7 @@ from mobfl.rounds.orders import AsManyAsFit, FixedPlan, Steps
 from mobfl.rounds.rows import Outcome, Rounds
 from mobfl.rounds.rules import simulate_rounds
 from mobfl.scenario import Scenario
-from mobfl.theory import Conditions, Delays
+from mobfl.theory import Conditions
 
 Array = NDArray[np.float64]
 
@@ -67,13 +66,15 @@ class Simulator:
     """A road on which plans are tried.
 
     Args:
-        scenario: The road.
+        scenario: The road's traffic.
+        road: What the theory knows of it.
         asked: How many steps vehicles take if all but T is given; None where plans have an H.
         crossings: Recorded traffic; None for Poisson arrivals.
         seed: The same seed gives the same stretches.
     """
 
     scenario: Scenario
+    road: Conditions
     asked: AsManyAsFit | None
     crossings: Crossings | None
     seed: int
@@ -115,14 +116,6 @@ class Simulator:
         chosen = taking_part(self.crossings, self.scenario.traffic.participation, seed)
         return Part([chosen], seed, uniforms(stream(seed, "offset"), _ONE), start_s, end_s - start_s, 1)
 
-    @cached_property
-    def _delays(self) -> Delays:
-        return Delays.of(self.scenario)
-
-    @cached_property
-    def _noise_uploads(self) -> float:
-        return Conditions.of(self.scenario).noise or 0.0
-
     def _tally(self, part: Part, plan: tuple[int, float], averaged: bool = False) -> Tally:
         steps, round_s = self.asked or plan[0], plan[1]
         counts = np.zeros((5, part.stretches))
@@ -140,17 +133,18 @@ class Simulator:
         return Tally(round_s, *counts)
 
     def _rounds(self, part: Part, steps: Steps, round_s: float, keep_vehicles: bool) -> Iterator[Rounds]:
-        """The only place that knows how this road is simulated."""
+        """Here alone is said how this road is simulated."""
         return simulate_rounds(
-            part.traffic, FixedPlan(steps, round_s), self._delays, part.seed,
+            part.traffic, FixedPlan(steps, round_s), self.road.delays, part.seed,
             start_s=part.start_s + round_s * float(part.shares[0]), until_s=part.until_s(round_s),
             keep_vehicles=keep_vehicles,
         )  # fmt: skip
 
     def _worth(self, block: Rounds) -> Array:
-        if not self._noise_uploads:
-            return block.longest.astype(float)
-        return block.longest * (block.uploads / (block.uploads + self._noise_uploads))
+        noise = self.road.noise
+        return (
+            block.longest.astype(float) if noise is None else block.longest * (block.uploads / (block.uploads + noise))
+        )
 
 
 def _until(scenario: Scenario, seed: int, until_s: float) -> list[Crossings]:
