@@ -69,7 +69,7 @@ class Lattice:
         ratio = _STEPS_RATIO / 2**level
         self.width = (_BEYOND_WIDTH if space.most_steps > 1 else _WIDTH_ALONE) / 2**level
         counts = np.exp(ratio * np.arange(math.log(space.most_steps) // ratio + 1))
-        self.steps: Counts = np.unique(np.round(counts).astype(np.int64))
+        self.steps: Counts = np.unique(np.append(np.round(counts), space.most_steps).astype(np.int64))
 
     def all(self) -> list[Point]:
         """Every point whose plan may reach the floor."""
@@ -97,13 +97,23 @@ class Lattice:
         places = (self.space.beyond(h, t) + _SAME for t in self.space.leaps_s(h) if t > self.space.least_s(h))
         return {Point(h, place) for place in (0.0, *places) if low <= place <= high}
 
-    def unseen_beside(self, point: Point, others: Iterable[Point]) -> float:
-        """By which share T may change beside a top before it meets one of the others; 0 where they are on both sides.
+    def unseen_beside(self, point: Point, others: Sequence[Point]) -> float:
+        """The share of the objective that may be hidden beside a top at the edge of the others, 0 within them.
 
-        So much more may be hidden there, if the objective leaps where nobody knew of it: steps per second fall at most
-        as fast as T rises. Nothing is hidden below T_min(H), and where a leap is known.
+        Between two H as much as their ratio, since the best g(H)/H never rises; between two T likewise, if g leaps
+        where nobody knew of it, since steps per second fall at most as fast as T rises. Nothing is hidden below
+        T_min(H) and where a leap is known.
         """
-        others = list(others)
+        return max(self._unseen_steps(point, others), self._unseen_rounds(point, others))
+
+    def _unseen_steps(self, point: Point, others: Sequence[Point]) -> float:
+        h, steps = point.local_steps, {each.local_steps for each in others}
+        fewer, more = self.steps[self.steps < min(steps)], self.steps[self.steps > max(steps)]
+        before = (h - 1) / int(fewer[-1]) - 1 if len(fewer) and h <= min(steps) else 0.0
+        after = (int(more[0]) - 1) / h - 1 if len(more) and h >= max(steps) else 0.0
+        return max(before, after, 0.0)
+
+    def _unseen_rounds(self, point: Point, others: Sequence[Point]) -> float:
         h = min((each.local_steps for each in others), key=lambda each: abs(each - point.local_steps))
         there = [each.beyond - point.beyond for each in others if each.local_steps == h]
         leaps = (each.beyond for each in self._between(point.local_steps, 0.0, math.inf))
