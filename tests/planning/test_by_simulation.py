@@ -232,12 +232,24 @@ def test_the_surface_is_exact_where_it_is_a_polynomial() -> None:
         return 3 - 2 * np.log(h / top_h) ** 2 - (v - top_v) ** 2 + 0.1 * (v - top_v) ** 3
 
     samples = np.array([[value(*point)] * 20 for point in points])
-    top = top_of(points, samples, lattice, 0.01)
+    top = top_of(points, samples, lattice, 0.1, 0.01)
     assert (top.point.local_steps, top.point.beyond) == (top_h, pytest.approx(top_v))
     assert top.regret == pytest.approx(0.0, abs=1e-9)
     assert top.misfit == pytest.approx(0.0, abs=1e-9)
     comb = samples + np.array([[0.05 * (i % 2)] for i in range(len(points))])
-    assert top_of(points, comb, lattice, 0.01).misfit == pytest.approx(2 * 0.025 / 3, rel=0.1)
+    assert top_of(points, comb, lattice, 0.1, 0.01).misfit == pytest.approx(2 * 0.025 / 3, rel=0.1)
+
+
+def test_few_plans_are_no_surface() -> None:
+    """Between two values of H, and between few of T, something may be hidden."""
+    lattice = Lattice(Space(40, lambda h: 2 + 0.2 * h, float, 20.0, 1e4), 0, 0.0)
+    wide = [Point(h, 5 + lattice.width * i) for h in lattice.steps[-2:].tolist() for i in range(8)]
+    flat = [Point(1, 5 + lattice.width * i) for i in range(3)]
+    for points in (wide, flat):
+        top = top_of(points, np.ones((len(points), 20)), lattice, 0.1, 0.01)
+        assert (top.regret, top.misfit) == pytest.approx((0.1, 0.1))
+    row = [Point(1, 5 + lattice.width * i) for i in range(6)]
+    assert top_of(row, np.ones((6, 20)), lattice, 0.1, 0.01).regret == pytest.approx(0.0, abs=1e-9)
 
 
 def test_scheffes_bound_covers_the_worst_direction() -> None:

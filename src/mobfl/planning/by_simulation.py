@@ -190,7 +190,8 @@ class _Search:
 
     def _smooth(self, race: "_Race", lattice: Lattice) -> Top:
         self._tries += 1
-        top = top_of(race.points, race.samples, lattice, ERROR / 2 / (self._tries * (self._tries + 1)))
+        chance = ERROR / 2 / (self._tries * (self._tries + 1))
+        top = top_of(race.points, race.samples, lattice, slack_of(race.level), chance)
         return self._seen_around(top, race, lattice)
 
     def _seen_around(self, top: Top, race: "_Race", lattice: Lattice) -> Top:

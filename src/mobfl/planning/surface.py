@@ -20,6 +20,8 @@ Array = NDArray[np.float64]
 
 _DEGREES = (3, 2)  # the first for which there are enough plans
 _PLANS_PER_TERM = 1.5
+_LEAST_KINDS = 4  # of H and of T, unless there is no H between
+_TINY = 1e-300
 _PIECES = 4  # in which a step of the lattice is cut to look for the top
 _MOST_STEPS = 33  # values of H that are looked at in one piece of surface
 _PLAIN = 2.0  # standard errors by which plans are off the surface if it is held against it
@@ -33,18 +35,23 @@ class Top(NamedTuple):
     misfit: float  # of that, what more traffic would not lessen
 
 
-def top_of(points: Sequence[Point], samples: Array, lattice: Lattice, chance: float) -> Top:
-    """Of plans with a row of samples each, one column for every stretch; wrong with at most this chance."""
-    places, rule, terms = _surface(points, lattice)
+def top_of(points: Sequence[Point], samples: Array, lattice: Lattice, slack: float, chance: float) -> Top:
+    """Of plans with a row of samples each, one column for every stretch; wrong with at most this chance.
+
+    Where there are too few plans for a surface, others between them may be better by the slack, a share of the best.
+    """
+    places, rule, terms, alone = _surface(points, lattice)
     mean, stretches = samples.mean(axis=1), samples.shape[1]
     covariance = np.atleast_2d(np.cov(samples)) / stretches
     said = rule @ mean
     best = int(said.argmax())
     away = rule - rule[best]
     errors = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", away, covariance, away), 0.0))
-    ahead = float((said - said[best] + scheffe(terms - 1, stretches, chance) * errors).max())
+    between = slack * said[best] * alone
+    ahead = float((said - said[best] + scheffe(terms - 1, stretches, chance) * errors + between).max())
     misfit, unseen = _misfit(np.eye(len(points)) - rule[: len(points)], mean, covariance)
-    return Top(places[best], (ahead + 2 * unseen) / float(said[best]), 2 * misfit / float(said[best]))
+    lasting = 2 * misfit + float(between[best])
+    return Top(places[best], (ahead + 2 * unseen) / float(said[best]), lasting / float(said[best]))
 
 
 def _misfit(left: Array, mean: Array, covariance: Array) -> tuple[float, float]:
@@ -73,24 +80,24 @@ def scheffe(directions: int, stretches: int, chance: float) -> float:
     return math.sqrt(directions * (stretches - 1) / rest * fdtri(directions, rest, 1 - chance))
 
 
-def _surface(points: Sequence[Point], lattice: Lattice) -> tuple[list[Point], Array, int]:
-    """Places on it, the points first; for each the weights of the points' values; and how many numbers describe it."""
-    pieces = _pieces(points, lattice)
-    places, terms, blocks = list(points), 0, list[tuple[list[int], Array]]()
-    rule = np.zeros((len(points), len(points)))
-    for piece in pieces:
+def _surface(points: Sequence[Point], lattice: Lattice) -> tuple[list[Point], Array, int, NDArray[np.bool_]]:
+    """Places on it, the points first; for each the weights of the points' values; how many numbers describe it all.
+
+    Last, of every place whether its point stands alone.
+    """
+    places, terms, rule = list(points), 0, [np.zeros((len(points), len(points)))]
+    alone = np.zeros(len(points), np.bool_)
+    for piece in _pieces(points, lattice):
         own = [points[i] for i in piece]
-        looked_at = _looked_at(own, lattice)
-        weights, count = _polynomial(own, own + looked_at)
-        rule[np.ix_(piece, piece)] = weights[: len(own)]
-        blocks.append((piece, weights[len(own) :]))
-        places += looked_at
-        terms += count
-    for piece, weights in blocks:
-        more = np.zeros((len(weights), len(points)))
-        more[:, piece] = weights
-        rule = np.vstack([rule, more])
-    return places, rule, terms
+        powers = _powers(own)
+        looked_at = _looked_at(own, lattice) if powers else []
+        weights = _polynomial(own, own + looked_at, powers) if powers else np.eye(len(own))
+        more = np.zeros((len(looked_at), len(points)))
+        rule[0][np.ix_(piece, piece)], more[:, piece] = weights[: len(own)], weights[len(own) :]
+        alone[piece] = not powers
+        places, terms = places + looked_at, terms + (len(powers) or len(own))
+        rule.append(more)
+    return places, np.vstack(rule), terms, np.append(alone, np.zeros(len(places) - len(points), np.bool_))
 
 
 def _pieces(points: Sequence[Point], lattice: Lattice) -> list[list[int]]:
@@ -123,21 +130,27 @@ def _looked_at(piece: Sequence[Point], lattice: Lattice) -> list[Point]:
     return found
 
 
-def _polynomial(points: Sequence[Point], places: Sequence[Point]) -> tuple[Array, int]:
-    """For every place the weights of the points' values, and the number of terms.
-
-    The first of the places are the points; with too few of them every point speaks for itself, and nothing is said of
-    other places.
-    """
-    log_h, beyond = (np.array(column) for column in zip(*((math.log(h), v) for h, v in points), strict=True))
-    kinds = len(np.unique(log_h)), len(np.unique(np.round(beyond, 9)))
+def _powers(points: Sequence[Point]) -> list[tuple[int, int]]:
+    """Of log H and of how far T goes in a polynomial through these plans; none where they are too few to tell bends."""
+    steps = {each.local_steps for each in points}
+    kinds = len(steps), len({round(each.beyond, 9) for each in points})
+    none_between = max(steps) - min(steps) == len(steps) - 1
+    if kinds[1] < _LEAST_KINDS or not (none_between or kinds[0] >= _LEAST_KINDS):
+        return []
     for degree in _DEGREES:
-        powers = [(i, j) for i in range(degree + 1) for j in range(degree + 1 - i) if i < kinds[0] and j < kinds[1]]
-        if len(points) >= _PLANS_PER_TERM * len(powers) and kinds[1] > 2:
-            middle, half = (beyond.max() + beyond.min()) / 2, max(float(np.ptp(beyond)) / 2, 1e-300)
-            h_middle, h_half = (log_h.max() + log_h.min()) / 2, max(float(np.ptp(log_h)) / 2, 1e-300)
-            x = np.array([((math.log(h) - h_middle) / h_half, (v - middle) / half) for h, v in places])
-            features = np.column_stack([x[:, 0] ** i * x[:, 1] ** j for i, j in powers])
-            weights = features @ np.linalg.pinv(features[: len(points)])
-            return weights, len(powers)
-    return np.vstack([np.eye(len(points)), np.zeros((len(places) - len(points), len(points)))]), len(points)
+        powers = [(i, j) for i in range(degree + 1) for j in range(degree + 1 - i) if i < kinds[0]]
+        if len(points) >= _PLANS_PER_TERM * len(powers):
+            return powers
+    return []
+
+
+def _polynomial(points: Sequence[Point], places: Sequence[Point], powers: list[tuple[int, int]]) -> Array:
+    """For every place the weights of the points' values in its value on the surface; by least squares."""
+    own, there = (np.array([(math.log(h), beyond) for h, beyond in some]) for some in (points, places))
+    middle, half = (own.max(axis=0) + own.min(axis=0)) / 2, np.maximum(np.ptp(own, axis=0) / 2, _TINY)
+
+    def terms(coordinates: Array) -> Array:
+        x, y = ((coordinates - middle) / half).T
+        return np.column_stack([x**i * y**j for i, j in powers])
+
+    return terms(there) @ np.linalg.pinv(terms(own))
