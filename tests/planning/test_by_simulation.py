@@ -204,15 +204,29 @@ def test_neighbours_lie_all_around() -> None:
 def test_a_top_at_the_edge_may_hide_something() -> None:
     space = Space(1, lambda _: 2.0, lambda _: 100.0, 20.0, 1e4, lambda _: [9.0])
     lattice = Lattice(space, 2, 0.0)
-    row = [Point(1, 6 + i * lattice.width) for i in range(4)]
-    assert lattice.unseen_beside(row[1], row) == 0.0
-    first = space.round_s(row[0]) / space.round_s(Point(1, 6 - lattice.width)) - 1
-    assert lattice.unseen_beside(row[0], row) == pytest.approx(first)
-    last = space.round_s(Point(1, 6 + 4 * lattice.width)) / space.round_s(row[3]) - 1
-    assert lattice.unseen_beside(row[3], row) == pytest.approx(last)
+    row = [Point(1, 6 + i * lattice.width) for i in range(-1, 5)]
+    left = row[1:-1]
+    assert lattice.unseen_beside(row[2], left, {}, 0.1) == 0.0
+    first = space.round_s(row[1]) / space.round_s(row[0]) - 1
+    assert lattice.unseen_beside(row[1], left, {}, 0.01) == pytest.approx(first)
+    assert lattice.unseen_beside(row[1], left, {row[0]: 0.9}, 0.01) == pytest.approx(first)
+    assert lattice.unseen_beside(row[1], left, {row[0]: 0.04}, 0.01) == pytest.approx(0.005)
+    last = space.round_s(row[-1]) / space.round_s(row[-2]) - 1
+    assert lattice.unseen_beside(row[-2], left, {row[0]: 0.01}, 0.01) == pytest.approx(last)
     leap_ = Point(1, space.beyond(1, 9.0))
-    assert lattice.unseen_beside(leap_, [leap_, Point(1, leap_.beyond + 0.1)]) == 0.0
-    assert lattice.unseen_beside(Point(1, 0.0), [Point(1, 0.0), Point(1, 0.1)]) == 0.0
+    assert lattice.unseen_beside(leap_, [leap_, Point(1, leap_.beyond + 0.1)], {}, 0.01) == 0.0
+    assert lattice.unseen_beside(Point(1, 0.0), [Point(1, 0.0), Point(1, 0.1)], {}, 0.01) == 0.0
+
+
+def test_between_two_counts_of_steps_something_may_hide() -> None:
+    lattice = Lattice(Space(57, lambda h: 2 + 0.2 * h, float, 20.0, 1e4), 2, 0.0)
+    h, more = 49, 53
+    there = [Point(h, 5 + i * lattice.width) for i in range(5)]
+    fewer = int(lattice.steps[lattice.steps < h][-1])
+    behind = {Point(fewer, 5.2): 0.02, Point(more, 5.2): 0.03, Point(more, 5.1): 0.5}
+    assert lattice.unseen_beside(there[2], there, behind, 0.01) == pytest.approx(0.03 / 8)
+    behind[Point(more, 5.2)] = 0.2
+    assert lattice.unseen_beside(there[2], there, behind, 0.01) == pytest.approx((more - 1) / h - 1)
 
 
 @pytest.mark.parametrize(("local_steps", "round_s"), list(itertools.product((1, 24), (0.0, 1e-6, 0.3, 7.0, 1e3))))

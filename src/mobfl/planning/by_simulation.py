@@ -196,7 +196,7 @@ class _Search:
 
     def _seen_around(self, top: Top, race: "_Race", lattice: Lattice) -> Top:
         """With what may be hidden beside a top that lies at the edge of what is left in the race."""
-        hidden = lattice.unseen_beside(top.point, race.points)
+        hidden = lattice.unseen_beside(top.point, race.points, race.dropped, slack_of(race.level))
         return Top(top.point, top.regret + hidden, top.misfit + hidden)
 
 
@@ -211,6 +211,7 @@ class _Race:
     def __init__(self, search: _Search, points: list[Point], lasts_s: float, level: int) -> None:
         self._search, self.points, self.lasts_s, self.level = search, points, lasts_s, level
         self._entered, self._looks = len(points), 0
+        self.dropped = dict[Point, float]()  # with how far behind each was
         count = search.first_look
         self.samples = search.evaluate(points, search.fresh(count), count, lasts_s)
 
@@ -247,6 +248,7 @@ class _Race:
         """Leaves out whoever is behind by more than the slack; how well the others are known."""
         ahead, reach = self._compared()
         kept = ahead + reach >= -slack_of(self.level)
+        self.dropped |= {self.points[i]: -float(ahead[i]) for i in np.flatnonzero(~kept)}
         self.points = [point for point, stays in zip(self.points, kept, strict=True) if stays]
         self.samples = self.samples[kept]
         return float(reach[kept].max())

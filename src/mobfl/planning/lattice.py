@@ -5,7 +5,7 @@ vehicles are: a longer T_min(H) takes T along, and what counts is how much longe
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -97,34 +97,58 @@ class Lattice:
         places = (self.space.beyond(h, t) + _SAME for t in self.space.leaps_s(h) if t > self.space.least_s(h))
         return {Point(h, place) for place in (0.0, *places) if low <= place <= high}
 
-    def unseen_beside(self, point: Point, others: Sequence[Point]) -> float:
-        """The share of the objective that may be hidden beside a top at the edge of the others, 0 within them.
+    def unseen_beside(
+        self, point: Point, others: Sequence[Point], behind: Mapping[Point, float], slack: float
+    ) -> float:
+        """The share of the objective that may be hidden beside a top at the edge of the others; 0 within them.
 
-        Between two H as much as their ratio, since the best g(H)/H never rises; between two T likewise, if g leaps
-        where nobody knew of it, since steps per second fall at most as fast as T rises. Nothing is hidden below
-        T_min(H) and where a leap is known.
+        A parabola through a top and plans beside it that are `behind` by so much has at most an eighth of that more.
+        Where they are behind by more than eight times the slack, it may be a leap that nobody knew of: then it is as
+        much as the ratio of the two H or T, since the best g(H)/H never rises, and steps per second fall at most as
+        fast as T rises. Nothing is hidden between neighbouring H, below T_min(H), and where a leap is known.
         """
-        return max(self._unseen_steps(point, others), self._unseen_rounds(point, others))
 
-    def _unseen_steps(self, point: Point, others: Sequence[Point]) -> float:
+        def hidden(ratio: float, behind_by: float) -> float:
+            return min(ratio, behind_by / 8 if behind_by <= 8 * slack else ratio)
+
+        return max(
+            (
+                hidden(*side)
+                for side in (*self._beside_steps(point, others, behind), *self._beside(point, others, behind))
+            ),
+            default=0.0,
+        )
+
+    def _beside_steps(
+        self, point: Point, others: Sequence[Point], behind: Mapping[Point, float]
+    ) -> Iterator[tuple[float, float]]:
+        """For every side on which no H is left: by how much H may change, and how far behind the next one is."""
         h, steps = point.local_steps, {each.local_steps for each in others}
         fewer, more = self.steps[self.steps < min(steps)], self.steps[self.steps > max(steps)]
-        before = (h - 1) / int(fewer[-1]) - 1 if len(fewer) and h <= min(steps) else 0.0
-        after = (int(more[0]) - 1) / h - 1 if len(more) and h >= max(steps) else 0.0
-        return max(before, after, 0.0)
+        for next_h, at_edge in ((fewer[-1:], h <= min(steps)), (more[:1], h >= max(steps))):
+            if len(next_h) and at_edge and abs(int(next_h[0]) - h) > 1:
+                by = min((by for each, by in behind.items() if each.local_steps == next_h[0]), default=math.inf)
+                low, high = sorted((h, int(next_h[0])))
+                yield (high - 1) / low - 1, by
 
-    def _unseen_rounds(self, point: Point, others: Sequence[Point]) -> float:
+    def _beside(
+        self, point: Point, others: Sequence[Point], behind: Mapping[Point, float]
+    ) -> Iterator[tuple[float, float]]:
+        """The same for T."""
         h = min((each.local_steps for each in others), key=lambda each: abs(each - point.local_steps))
         there = [each.beyond - point.beyond for each in others if each.local_steps == h]
-        leaps = (each.beyond for each in self._between(point.local_steps, 0.0, math.inf))
-        before = min(there) > -_SAME and min(abs(point.beyond - leap) for leap in leaps) > 2 * _SAME
-        farthest = self.space.farthest(point.local_steps, self._floor)
-        after = max(there) < _SAME and point.beyond + self.width <= farthest
-        round_s = self.space.round_s(point)
-        shorter_s, longer_s = (
-            self.space.round_s(Point(point.local_steps, max(point.beyond + i * self.width, 0.0))) for i in (-1, 1)
-        )
-        return max(before * (round_s / shorter_s - 1), after * (longer_s / round_s - 1))
+        leaps = [each.beyond for each in self._between(point.local_steps, 0.0, math.inf)]
+        known = min(abs(point.beyond - leap) for leap in leaps) <= 2 * _SAME
+        for side, at_edge in ((-1, min(there) > -_SAME and not known), (1, max(there) < _SAME)):
+            other = Point(h, point.beyond + side * self.width)
+            if at_edge and other.beyond <= self.space.farthest(h, self._floor):
+                near = (by for each, by in behind.items() if each.local_steps == h and self._close(each, other))
+                times = self.space.round_s(point), self.space.round_s(Point(h, max(other.beyond, 0.0)))
+                yield max(times) / min(times) - 1, min(near, default=math.inf)
+
+    def _close(self, one: Point, other: Point) -> bool:
+        """Whether they differ by less than half a step of T."""
+        return abs(one.beyond - other.beyond) < self.width / 2
 
     def near(self, one: Point, other: Point) -> bool:
         """Whether two points are neighbours or nearly so, without a leap between them."""
