@@ -35,7 +35,7 @@ class Space:
         worth: What a round of this H is worth at most, in local steps: no plan reaches more than worth/T per second.
         stay_s: How long a vehicle stays; in a much longer time nothing is left of who was there.
         longest_s: Longer rounds are not looked at.
-        leaps_s: Other T, for an H, at which the objective may leap or bend.
+        leaps_s: Other T, for an H, at which the objective may leap.
         near: Rounds longer than T_min(H) by less than this share of it are hardly told apart.
     """
 
@@ -93,7 +93,7 @@ class Lattice:
         return _told_apart(sorted(found))
 
     def _between(self, h: int, low: float, high: float) -> set[Point]:
-        """Where the objective may leap or bend; at a leap a rounding beyond it, never before."""
+        """Where the objective may leap: a rounding beyond it, never before."""
         places = (self.space.beyond(h, t) + _SAME for t in self.space.leaps_s(h) if t > self.space.least_s(h))
         return {Point(h, place) for place in (0.0, *places) if low <= place <= high}
 
@@ -154,9 +154,10 @@ class Lattice:
         """Whether two points are neighbours or nearly so, without a leap between them."""
         places = np.searchsorted(self.steps, [one.local_steps, other.local_steps])
         close = abs(int(places[0] - places[1])) <= 1 and abs(one.beyond - other.beyond) < 1.5 * self.width
-        return close and self._leaps_before(one) == self._leaps_before(other)
+        return close and self.leaps_before(one) == self.leaps_before(other)
 
-    def _leaps_before(self, point: Point) -> int:
+    def leaps_before(self, point: Point) -> int:
+        """How many of the known leaps are not beyond it."""
         return len(self._between(point.local_steps, 0.0, point.beyond))
 
 

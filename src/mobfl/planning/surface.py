@@ -114,7 +114,7 @@ def _pieces(points: Sequence[Point], lattice: Lattice) -> list[list[int]]:
 
 
 def _looked_at(piece: Sequence[Point], lattice: Lattice) -> list[Point]:
-    """Places within the piece, finer than the lattice."""
+    """Places within the piece, finer than the lattice, and on the same side of every leap."""
     reach = dict[int, tuple[float, float]]()
     for h, beyond in piece:
         low, high = reach.get(h, (beyond, beyond))
@@ -127,7 +127,8 @@ def _looked_at(piece: Sequence[Point], lattice: Lattice) -> list[Point]:
         low, high = min(end[0] for end in ends), max(end[1] for end in ends)
         cuts = round((high - low) / lattice.width * _PIECES)
         found += [Point(h, beyond) for beyond in np.linspace(low, high, cuts + 1).tolist()]
-    return found
+    leaps = lattice.leaps_before(piece[0])
+    return [place for place in found if lattice.leaps_before(place) == leaps]
 
 
 def _powers(points: Sequence[Point]) -> list[tuple[int, int]]:

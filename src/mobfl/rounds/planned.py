@@ -126,9 +126,9 @@ def _space(road: Conditions, trace: Trace | None, asked: AsManyAsFit | None) -> 
 
 
 def _often(steps: StepTimes) -> list[float]:
-    """The least time of a step, and times that were measured again and again: there g may leap or bend."""
+    """Times of a step that many vehicles have in common: where H of them fit into a round, g leaps."""
     if steps.extra_samples_s is None:
-        return [float(steps.min_step_s)]
+        return [] if steps.jitters else [float(steps.min_step_s)]
     extra_s, times = np.unique(steps.extra_samples_s, return_counts=True)
     return [float(steps.min_step_s + extra) for extra in extra_s[times >= _OFTEN * len(steps.extra_samples_s)]]
 
