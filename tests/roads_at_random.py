@@ -26,7 +26,7 @@ def scenarios(
 ) -> st.SearchStrategy[Scenario]:
     """Scenarios by their proportions: `jitter` is β/α, `spread` the speeds' sd over their mean, `noise` is ν."""
     return st.builds(
-        _scenario,
+        road_of,
         dwell_s=log_uniform(0.5, 500.0),
         speed_mps=log_uniform(0.5, 50.0),
         arrivals_per_s=rates,
@@ -40,7 +40,7 @@ def scenarios(
     )
 
 
-def _scenario(
+def road_of(
     dwell_s: float,
     speed_mps: float,
     arrivals_per_s: float,
@@ -52,6 +52,7 @@ def _scenario(
     spread: float,
     noise: float,
 ) -> Scenario:
+    """The road with these proportions, as `scenarios` has them."""
     transfer_s = transfer_share * dwell_s
     min_step_s = (dwell_s - transfer_s) / steps_that_fit
     return Scenario.from_dict(

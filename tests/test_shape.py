@@ -17,11 +17,12 @@ def test_the_public_names_are_exactly_these() -> None:
         "InputError", "Job", "Kpi", "LeastUploads", "LocalTraining", "MissingExtraError", "MobflError", "Order",
         "PartError", "Plan", "PlanRequest", "Plans", "PlayedPlan", "Policy", "Pool", "RecordedDeployment", "Results",
         "RoundAhead", "Rounds", "Rule",
-        "Scenario", "Schedule", "Selection", "ServerStep", "SgdTerms", "Simulation", "Site", "State", "Task",
+        "Scenario", "Schedule", "Selection", "ServerStep", "SgdTerms", "SimulatedAnytimePlan", "SimulatedPlan",
+        "Simulation", "Site", "State", "Task",
         "TaskRequest", "TorchTask", "Tracks",
         "TracePlan", "TrafficSource", "Upload", "Weights", "algorithm_1", "best_round_s", "build_task", "find_runs",
-        "in_hindsight", "load_scenario", "load_sweep", "plan", "plan_anytime", "plan_many", "plan_quickly",
-        "read_crossings", "read_deployment", "read_history", "run_sweep", "simulate", "theory", "train",
+        "in_hindsight", "load_scenario", "load_sweep", "plan", "plan_anytime", "plan_by_simulation", "plan_many",
+        "plan_quickly", "read_crossings", "read_deployment", "read_history", "run_sweep", "simulate", "theory", "train",
     }  # fmt: skip
     assert all(hasattr(mobfl, name) for name in mobfl.__all__)
 

@@ -26,10 +26,19 @@ if TYPE_CHECKING:
     from mobfl.planning.anytime import plan_anytime
     from mobfl.planning.at_least import LeastUploads
     from mobfl.planning.planner import algorithm_1, best_round_s, plan, plan_many
-    from mobfl.planning.plans import AnytimePlan, GuaranteedPlan, Plan, Plans, TracePlan
+    from mobfl.planning.plans import (
+        AnytimePlan,
+        GuaranteedPlan,
+        Plan,
+        Plans,
+        SimulatedAnytimePlan,
+        SimulatedPlan,
+        TracePlan,
+    )
     from mobfl.planning.radio import plan_quickly
     from mobfl.rounds.anytime import AnytimeSimulation
     from mobfl.rounds.orders import AsManyAsFit, Order, Policy
+    from mobfl.rounds.planned import plan_by_simulation
     from mobfl.rounds.rows import Rounds
     from mobfl.rounds.simulation import Simulation, simulate
     from mobfl.runs.folder import read_history
@@ -79,6 +88,8 @@ _LATER = {
     "Selection": "mobfl.servers.selections",
     "ServerStep": "mobfl.servers.steps",
     "SgdTerms": "mobfl.learning.task",
+    "SimulatedAnytimePlan": "mobfl.planning.plans",
+    "SimulatedPlan": "mobfl.planning.plans",
     "Simulation": "mobfl.rounds.simulation",
     "Site": "mobfl.servers.site",
     "State": "mobfl.learning.rules",
@@ -99,6 +110,7 @@ _LATER = {
     "load_sweep": "mobfl.experiments.sweep_file",
     "plan": "mobfl.planning.planner",
     "plan_anytime": "mobfl.planning.anytime",
+    "plan_by_simulation": "mobfl.rounds.planned",
     "plan_many": "mobfl.planning.planner",
     "plan_quickly": "mobfl.planning.radio",
     "read_crossings": "mobfl.mobility.recorded",
@@ -147,6 +159,8 @@ __all__ = [
     "Selection",
     "ServerStep",
     "SgdTerms",
+    "SimulatedAnytimePlan",
+    "SimulatedPlan",
     "Simulation",
     "Site",
     "State",
@@ -167,6 +181,7 @@ __all__ = [
     "load_sweep",
     "plan",
     "plan_anytime",
+    "plan_by_simulation",
     "plan_many",
     "plan_quickly",
     "read_crossings",

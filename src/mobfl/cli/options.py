@@ -211,6 +211,26 @@ def console() -> "Console":
 
 
 @contextmanager
+def staged(what: str) -> Iterator[Callable[[float, str, str], None]]:
+    """A progress bar with the time left on a terminal; elsewhere a line on stderr as each stage begins.
+
+    Call what it gives with the share that is done, the stage's name, and what there is to say of it.
+    """
+    if sys.stderr.isatty():
+        with working(what, 1000) as progress:
+            yield lambda done, _stage, _said: progress(round(1000 * done))
+        return
+    seen = list[str]()
+
+    def line(_done: float, stage: str, said: str) -> None:
+        if stage not in seen:
+            click.echo(f"{what}: {stage}, {said} …", err=True)
+            seen.append(stage)
+
+    yield line
+
+
+@contextmanager
 def working(what: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
     """A progress bar on a terminal, nothing elsewhere; call what it gives with how much is done."""
     if not sys.stderr.isatty():

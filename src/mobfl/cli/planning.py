@@ -1,7 +1,9 @@
 """`mobfl plan` and `mobfl scenarios`."""
 
 import json
-from contextlib import nullcontext
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +16,11 @@ from mobfl.cli.options import (
     json_option,
     load,
     longest_stay_option,
+    need,
     plot_option,
     read_trace,
     section_option,
+    staged,
     takes_scenario,
     trace_option,
     working,
@@ -31,6 +35,7 @@ from mobfl.scenario import Scenario, packaged_scenarios
 
 if TYPE_CHECKING:
     from mobfl.mobility.crossings import Crossings
+    from mobfl.planning.by_simulation import Stage
 
 
 @click.command()
@@ -46,6 +51,10 @@ if TYPE_CHECKING:
     metavar="SCHEDULE",
     help="What is planned: rounds of one H (the default), or anytime rounds, `anytime` or `anytime:knows=leaving`.",
 )
+@click.option(
+    "--within", metavar="SHARE", help="Plan by simulation, until no other plan is better by more, such as 1%."
+)
+@click.option("--seed", type=int, metavar="N", help="Of a plan by simulation; by default 0.")
 @json_option
 @plot_option
 @click.pass_context
@@ -59,6 +68,8 @@ def plan(
     least_uploads: int | None,
     with_prob: float | None,
     schedule: str | None,
+    within: str | None,
+    seed: int | None,
     as_json: bool,
     plot: Path | None,
 ) -> None:
@@ -66,14 +77,25 @@ def plan(
 
     SCENARIO is a TOML file or the name of a packaged scenario; without it, the paper's road. With --trace the traffic
     is the recorded one, and the plan knows that it may come in platoons. With --least-uploads only rounds count that
-    have so many uploads with the probability --with-prob, and the price in g is told.
+    have so many uploads with the probability --with-prob, and the price in g is told. With --within the plan is found
+    by simulation, which asks no formula.
     """
     if plot is not None and trace is not None:
         raise InputError("--plot draws Theorem 1's surface, which a plan from a --trace does not use")
     least = _least(least_uploads, with_prob)
     if least is not None and trace is not None:
         raise InputError("--least-uploads counts on Poisson traffic and goes without --trace")
+    if seed is not None and within is None:
+        raise InputError("--seed goes with --within, got it alone")
     loaded = load(scenario, settings)
+    if within is not None:
+        if plot is not None or least is not None:
+            raise InputError("--plot and --least-uploads ask Theorem 1 and go without --within")
+        knows = None if schedule is None else _knowledge(schedule)
+        share = _share(within)
+        crossings = read_trace(trace, section, longest_stay_s, keep_tracks=knows == "predicted")
+        title = scenario if trace is None else str(trace)
+        context.exit(_plan_by_simulation(knows, loaded, title, crossings, share, seed or 0, as_json))
     if schedule is not None and (plot is not None or least is not None):
         raise InputError("--plot and --least-uploads are for plans of one H, got --for")
     if schedule is not None:
@@ -118,6 +140,56 @@ def _plan_for(knows: theory.Knows, loaded: Scenario, title: str, crossings: "Cro
 
         print_anytime_plan(console(), loaded, title, best, best_plan(loaded, crossings))
     return INFEASIBLE if best.reason is not None else 0
+
+
+def _share(text: str) -> float:
+    """Of `1%` or `0.01`."""
+    from mobfl.planning.by_simulation import check_within
+
+    number, percent = text.strip().removesuffix("%"), text.strip().endswith("%")
+    try:
+        share = float(number) / (100 if percent else 1)
+    except ValueError:
+        share = math.nan
+    check_within(share, text)
+    return share
+
+
+def _plan_by_simulation(
+    knows: theory.Knows | None,
+    loaded: Scenario,
+    title: str,
+    crossings: "Crossings | None",
+    within: float,
+    seed: int,
+    as_json: bool,
+) -> int:
+    """Plans whatever can be simulated, and returns the exit status."""
+    need("a plan by simulation", "simulate", "numba")
+    from mobfl.rounds.planned import plan_by_simulation
+
+    with _searching() as progress:
+        best = plan_by_simulation(loaded, within, crossings, seed, anytime=knows, progress=progress)
+    if as_json:
+        click.echo(json.dumps(best.to_dict(), indent=2))
+    else:
+        from mobfl.cli.tables import print_simulated_plan
+
+        print_simulated_plan(console(), loaded, title, crossings, best)
+    return INFEASIBLE if best.reason is not None else 0
+
+
+@contextmanager
+def _searching() -> "Iterator[Callable[[Stage], None]]":
+    """A bar with the time that is left, or a line for every level of the search where nobody watches."""
+    with staged("planning by simulation") as tell:
+
+        def told(stage: "Stage") -> None:
+            of_one_h = f"H = {stage.local_steps}, " if stage.plans_steps else ""
+            where = f"{of_one_h}T = {stage.round_s:.4g} s, told apart to {stage.regret:.2g}"
+            tell(stage.done, f"level {stage.level}", f"{stage.plans} plans are left, the best has {where}")
+
+        yield told
 
 
 def _knowledge(schedule: str) -> theory.Knows:

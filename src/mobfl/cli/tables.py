@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mobfl import theory
-from mobfl.planning.plans import AnytimePlan, GuaranteedPlan, Plan, TracePlan
+from mobfl.planning.plans import AnytimePlan, GuaranteedPlan, Plan, SimulatedAnytimePlan, SimulatedPlan, TracePlan
 from mobfl.planning.sensitivity import OFF_BY, sensitivity
 from mobfl.scenario import RADIO_FIELDS, Scenario
 from mobfl.scenario.symbols import SYMBOLS
@@ -65,6 +65,31 @@ def print_plan(console: Console, scenario: Scenario, title: str, plan: Plan) -> 
     console.print(_sensitivity_table(scenario, plan))
 
 
+def print_simulated_plan(
+    console: Console,
+    scenario: Scenario,
+    title: str,
+    crossings: "Crossings | None",
+    plan: SimulatedPlan | SimulatedAnytimePlan,
+) -> None:
+    """On the scenario's road, or on recorded crossings."""
+    console.print(f"[bold]{'Scenario' if crossings is None else 'Trace'}[/bold] {escape(title)}")
+    console.print(_scenario_table(scenario) if crossings is None else _crossings_table(crossings))
+    if plan.reason is not None:
+        console.print(f"\n[bold]No plan is possible[/bold]: {plan.reason}.", soft_wrap=True)
+        return
+    aim = f" for anytime rounds of vehicles that know {_KNOWN[plan.knows]}" if isinstance(plan, AnytimePlan) else ""
+    console.print(f"\n[bold]Plan[/bold] by simulation{aim}")
+    noise = scenario.training.noise_uploads
+    console.print(_anytime_table(plan) if isinstance(plan, AnytimePlan) else _plan_table(plan, noise))
+    console.print(
+        f"\nNo other plan is better by more than {plan.regret:.2g} of the objective, but for one search in twenty.",
+        soft_wrap=True,
+    )
+    if isinstance(plan, AnytimePlan) and plan.assumed is not None:
+        console.print(f"\n[bold]Assumed[/bold]: {plan.assumed}.", soft_wrap=True)
+
+
 def print_anytime_plan(console: Console, scenario: Scenario, title: str, plan: AnytimePlan, fixed: Plan) -> None:
     """Beside the plan of one H for the same road."""
     console.print(f"[bold]Scenario[/bold] {escape(title)}")
@@ -73,16 +98,7 @@ def print_anytime_plan(console: Console, scenario: Scenario, title: str, plan: A
         console.print(f"\n[bold]No plan is possible[/bold]: {plan.reason}.", soft_wrap=True)
         return
     console.print(f"\n[bold]Plan[/bold] for anytime rounds of vehicles that know {_KNOWN[plan.knows]}")
-    table = Table(box=None, show_header=False)
-    table.add_row("round_s", f"[bold]{plan.round_s:.4f}[/bold] s", "T, the length of a round")
-    table.add_row("objective", f"{plan.objective:.5g} /s", "v, local steps per second of the round's longest training")
-    average = "what an average weighted by steps advances per second"
-    if plan.averaged_objective is not None:
-        table.add_row("averaged_objective", f"{plan.averaged_objective:.5g} /s", average)
-    table.add_row("local_steps", f"{plan.local_steps:.4g}", "of a round's longest training, on average")
-    table.add_row("expected_uploads", f"{plan.expected_uploads:.4g}", "uploads per round")
-    _add_valid_prob(table, plan)
-    console.print(table)
+    console.print(_anytime_table(plan))
     if plan.assumed is not None:
         console.print(f"\n[bold]Assumed[/bold]: {plan.assumed}.", soft_wrap=True)
     if fixed.reason is None:
@@ -121,6 +137,21 @@ def _coverage_table(there: "Coverage") -> Table:
         if there.upload_s is not None:
             told.append(" / ".join(f"{seconds:.3g}" for seconds in there.upload_s[:, place]))
         table.add_row(*told)
+    return table
+
+
+def _anytime_table(plan: AnytimePlan) -> Table:
+    table = Table(box=None, show_header=False)
+    table.add_row("round_s", f"[bold]{plan.round_s:.4f}[/bold] s", "T, the length of a round")
+    table.add_row("objective", f"{plan.objective:.5g} /s", "v, local steps per second of the round's longest training")
+    _add_objective_interval(table, plan)
+    average = "what an average weighted by steps advances per second"
+    if plan.averaged_objective is not None:
+        table.add_row("averaged_objective", f"{plan.averaged_objective:.5g} /s", average)
+    table.add_row("local_steps", f"{plan.local_steps:.4g}", "of a round's longest training, on average")
+    table.add_row("expected_uploads", f"{plan.expected_uploads:.4g}", "uploads per round")
+    _add_valid_prob(table, plan)
+    _add_planner(table, plan)
     return table
 
 
@@ -220,6 +251,7 @@ def _plan_table(plan: Plan, noise_uploads: float = 0.0) -> Table:
     table.add_row("round_s", f"[bold]{t:.4f}[/bold] s", "T, the length of a round")
     meaning = "g_ν, local steps per second times M/(M + ν)" if noise_uploads else "g, valid local steps per second"
     table.add_row("objective", f"{g:.5g} /s", meaning)
+    _add_objective_interval(table, plan)
     if plan.objective_error is not None:
         table.add_row(
             "objective_error", f"{plan.objective_error:.1e}", "share of g by which a better plan may be better"
@@ -229,14 +261,30 @@ def _plan_table(plan: Plan, noise_uploads: float = 0.0) -> Table:
     if isinstance(plan, GuaranteedPlan):
         told = f"P{{M ≥ {plan.least_uploads}}}, chance of at least {plan.least_uploads} uploads"
         table.add_row("least_uploads_prob", f"{plan.least_uploads_prob:.4g}", told)
+    _add_planner(table, plan)
     return table
+
+
+_FOUND = {"exact": "from the road's formulas", "trace": "from the recorded traffic", "simulation": "by simulation"}
+
+
+def _add_planner(table: Table, plan: Plan | AnytimePlan) -> None:
+    table.add_row("planner", plan.planner, f"how it was found: {_FOUND[plan.planner]}")
+
+
+def _add_objective_interval(table: Table, plan: Plan | AnytimePlan) -> None:
+    if isinstance(plan, SimulatedPlan | SimulatedAnytimePlan) and plan.objective_interval is not None:
+        low, high = plan.objective_interval
+        table.add_row("", f"{low:.5g} to {high:.5g}", "where it is in 95 of 100 simulations")
 
 
 def _add_valid_prob(table: Table, plan: Plan | AnytimePlan) -> None:
     table.add_row("valid_round_prob", f"{plan.valid_round_prob:.4g}", "chance of a round with an upload")
     if plan.valid_round_prob_interval is not None:
         low, high = plan.valid_round_prob_interval
-        table.add_row("", f"{low:.4g} to {high:.4g}", "in 95 of 100 further recordings as long")
+        simulated = plan.planner == "simulation"
+        sure = "where it is in 95 of 100 simulations" if simulated else "in 95 of 100 further recordings as long"
+        table.add_row("", f"{low:.4g} to {high:.4g}", sure)
 
 
 def _print_notices(console: Console, notices: "Sequence[str]") -> None:
@@ -268,14 +316,8 @@ def _share(loss: float | None) -> str:
 
 
 def print_trace_plan(console: Console, crossings: "Crossings", title: str, plan: Plan) -> None:
-    stay = crossings.dwell_s
     console.print(f"[bold]Trace[/bold] {escape(title)}")
-    table = Table(box=None, show_header=False)
-    table.add_row("crossings", f"{len(crossings)}", "vehicles on the section")
-    if crossings.enter_s[-1] > crossings.enter_s[0]:
-        table.add_row("arrivals", f"{crossings.arrivals_per_s:.4f} /s", "mean rate")
-    table.add_row("dwell", f"{stay.mean():.2f} s", f"mean stay, standard deviation {stay.std():.2f} s")
-    console.print(table)
+    console.print(_crossings_table(crossings))
     if plan.reason is not None:
         console.print(f"\n[bold]No plan is possible[/bold]: {plan.reason}.", soft_wrap=True)
         return
@@ -290,6 +332,15 @@ def print_trace_plan(console: Console, crossings: "Crossings", title: str, plan:
         )
     if isinstance(plan, TracePlan):
         _print_notices(console, plan.notices)
+
+
+def _crossings_table(crossings: "Crossings") -> Table:
+    stay, table = crossings.dwell_s, Table(box=None, show_header=False)
+    table.add_row("crossings", f"{len(crossings)}", "vehicles on the section")
+    if crossings.enter_s[-1] > crossings.enter_s[0]:
+        table.add_row("arrivals", f"{crossings.arrivals_per_s:.4f} /s", "mean rate")
+    table.add_row("dwell", f"{stay.mean():.2f} s", f"mean stay, standard deviation {stay.std():.2f} s")
+    return table
 
 
 def print_simulation(console: Console, result: "Simulation") -> None:

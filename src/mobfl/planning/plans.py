@@ -14,6 +14,13 @@ Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
 Planner = Literal["exact", "trace", "simulation", "fixed-point"]
 
+# Keys for which a planner has nothing to say.
+_NOT_TOLD_BY: dict[Planner, tuple[str, ...]] = {
+    "exact": ("valid_round_prob_interval", "half_from_vehicles", "notices"),
+    "trace": (),
+    "simulation": ("half_from_vehicles", "notices"),
+    "fixed-point": ("valid_round_prob_interval", "half_from_vehicles", "notices"),
+}
 _INSTANT_S = 1e-9  # no clock of a recording tells a shorter stay from none
 
 
@@ -50,13 +57,12 @@ class Plan:
 
 
 def _told(plan: "Plan | AnytimePlan") -> dict[str, Any]:
-    """All of it, without what an exact plan has no use for."""
+    """All of it, without what another planner tells."""
     told = asdict(plan) | {"planner": plan.planner if plan.status == "ok" else None}
     optional = {key: told.pop(key) for key in ("objective_error", "assumed") if key in told}
     averaged = {key: told.pop(key) for key in ("averaged_objective",) if key in told}
-    if plan.planner in ("exact", "fixed-point"):
-        for key in ("valid_round_prob_interval", "half_from_vehicles", "notices"):
-            told.pop(key, None)
+    for key in _NOT_TOLD_BY[plan.planner]:
+        told.pop(key, None)
     return told | averaged | {key: value for key, value in optional.items() if value is not None}
 
 
@@ -172,6 +178,15 @@ class TracePlan(Plan):
 
 
 @dataclass(frozen=True)
+class SimulatedPlan(Plan):
+    """A plan found by simulation; its numbers come from traffic that did not choose it, with 95 % intervals."""
+
+    planner: Planner = "simulation"
+    objective_interval: tuple[float, float] | None = None
+    regret: float | None = None  # by which share of the objective another plan may be better, but for 5 % of searches
+
+
+@dataclass(frozen=True)
 class AnytimePlan:
     """The T of anytime rounds with what it promises; without a feasible plan the numbers are None.
 
@@ -187,7 +202,7 @@ class AnytimePlan:
         reason: Why there is no plan.
         objective_error: By which share of v another T might be better; None: by none.
         schedule: Always "anytime".
-        planner: "exact", or "trace" where the traffic is recorded, which has three things more.
+        planner: "exact", "simulation", or "trace" where the traffic is recorded, which has three things more.
         valid_round_prob_interval: As of a `TracePlan`.
         half_from_vehicles: As of a `TracePlan`, of v instead of g.
         notices: As of a `TracePlan`.
@@ -222,3 +237,12 @@ class AnytimePlan:
 
     def to_dict(self) -> dict[str, Any]:
         return _told(self)
+
+
+@dataclass(frozen=True)
+class SimulatedAnytimePlan(AnytimePlan):
+    """A plan for anytime rounds found by simulation, as a `SimulatedPlan` is."""
+
+    planner: Planner = "simulation"
+    objective_interval: tuple[float, float] | None = None
+    regret: float | None = None
