@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from mobfl.planning.by_simulation import Stage
 
 
+DEFAULT_WITHIN = "1%"  # of a road with a radio
+
+
 @click.command()
 @takes_scenario
 @trace_option
@@ -85,12 +88,15 @@ def plan(
     least = _least(least_uploads, with_prob)
     if least is not None and trace is not None:
         raise InputError("--least-uploads counts on Poisson traffic and goes without --trace")
+    loaded = load(scenario, settings)
+    if within is None and loaded.radio is not None:  # of which no formula knows
+        within = DEFAULT_WITHIN
     if seed is not None and within is None:
         raise InputError("--seed goes with --within, got it alone")
-    loaded = load(scenario, settings)
     if within is not None:
         if plot is not None or least is not None:
-            raise InputError("--plot and --least-uploads ask Theorem 1 and go without --within")
+            why = "--within" if loaded.radio is None else "a radio"
+            raise InputError(f"--plot and --least-uploads ask Theorem 1 and go without {why}")
         knows = None if schedule is None else _knowledge(schedule)
         share = _share(within)
         crossings = read_trace(trace, section, longest_stay_s, keep_tracks=knows == "predicted")

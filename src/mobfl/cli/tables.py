@@ -88,6 +88,13 @@ def print_simulated_plan(
     )
     if isinstance(plan, AnytimePlan) and plan.assumed is not None:
         console.print(f"\n[bold]Assumed[/bold]: {plan.assumed}.", soft_wrap=True)
+    if isinstance(plan, SimulatedPlan) and plan.constant_plan is not None:
+        other = plan.constant_plan
+        console.print(
+            f"\nThe plan for constant transfers of the same mean, ({other.local_steps}, {other.round_s:.4g} s),"
+            f" promises g = {other.promised_objective:.4g} /s and gives {other.real_objective:.4g} /s on the air.",
+            soft_wrap=True,
+        )
 
 
 def print_anytime_plan(console: Console, scenario: Scenario, title: str, plan: AnytimePlan, fixed: Plan) -> None:

@@ -59,7 +59,7 @@ class Plan:
 def _told(plan: "Plan | AnytimePlan") -> dict[str, Any]:
     """All of it, without what another planner tells."""
     told = asdict(plan) | {"planner": plan.planner if plan.status == "ok" else None}
-    optional = {key: told.pop(key) for key in ("objective_error", "assumed") if key in told}
+    optional = {key: told.pop(key) for key in ("objective_error", "assumed", "constant_plan") if key in told}
     averaged = {key: told.pop(key) for key in ("averaged_objective",) if key in told}
     for key in _NOT_TOLD_BY[plan.planner]:
         told.pop(key, None)
@@ -164,6 +164,11 @@ class PoissonPlan:
 
 
 @dataclass(frozen=True)
+class ConstantPlan(PoissonPlan):
+    """The plan for constant transfers of the same mean, where there is a radio: its promise, and what it gives."""
+
+
+@dataclass(frozen=True)
 class TracePlan(Plan):
     """A plan made from recorded crossings, beside Theorem 1's plan for their rate and mean dwell.
 
@@ -184,6 +189,7 @@ class SimulatedPlan(Plan):
     planner: Planner = "simulation"
     objective_interval: tuple[float, float] | None = None
     regret: float | None = None  # by which share of the objective another plan may be better, but for 5 % of searches
+    constant_plan: ConstantPlan | None = None  # where there is a radio
 
 
 @dataclass(frozen=True)

@@ -12,17 +12,20 @@ from mobfl.errors import InputError
 from mobfl.mobility.crossings import Crossings
 from mobfl.planning.by_simulation import Found, Stage, best_by_simulation, check_within
 from mobfl.planning.lattice import Space
-from mobfl.planning.plans import SimulatedAnytimePlan, SimulatedPlan, no_plan
+from mobfl.planning.planner import plan
+from mobfl.planning.plans import ConstantPlan, SimulatedAnytimePlan, SimulatedPlan, no_plan
+from mobfl.planning.radio import in_seconds, too_narrow
 from mobfl.planning.trace import Trace, assumed_of
 from mobfl.rounds.orders import AsManyAsFit
 from mobfl.rounds.stretches import Simulator, Tally
 from mobfl.scenario import Scenario
-from mobfl.theory import Conditions, Knows
+from mobfl.theory import Conditions, Knows, Transfers
 from mobfl.theory.delays import StepTimes
 
 Array = NDArray[np.float64]
 
 LEVEL = 0.95
+_AT_ONCE = Transfers(0.0, 0.0, 1.0)
 _STRETCHES, _STRETCHES_OF_TRACE = 32, 12
 _PROMISE_STRETCHES, _MOST_PROMISE_STRETCHES = 64, 4096
 _OFTEN = 0.05  # of the measured steps
@@ -71,18 +74,20 @@ def plan_by_simulation(
         progress: Told how far the search has come.
     """
     check_within(within)
-    road, trace = Conditions.of(scenario), None
+    road, trace = _conditions(scenario), None
     asked = None if anytime is None else _asked(anytime, road, crossings)
     if crossings is not None:
         trace = Trace(crossings, scenario.traffic.participation)
-    reason = _infeasible(road, trace)
+    reason = _infeasible(scenario, road, trace)
     if reason is None:
         simulator = Simulator(scenario, road, asked, crossings, seed)
         stretches = _STRETCHES if trace is None else _STRETCHES_OF_TRACE
         found = best_by_simulation(simulator, _space(road, trace, asked), within, stretches, progress)
         if found is not None:
             tally = _promise(simulator, found, within)
-            return _plan(found, tally) if asked is None else _anytime_plan(found, tally, asked, crossings)
+            if asked is not None:
+                return _anytime_plan(found, tally, asked, crossings)
+            return _plan(found, tally, _for_constants(scenario, found, simulator) if trace is None else None)
     reason = reason or _NOBODY
     if asked is None:
         return SimulatedPlan("infeasible", reason=reason)
@@ -98,8 +103,15 @@ def _asked(anytime: Knows | AsManyAsFit, road: Conditions, crossings: Crossings 
     return AsManyAsFit(anytime, float(stay_s))
 
 
-def _infeasible(road: Conditions, trace: Trace | None) -> str | None:
+def _conditions(scenario: Scenario) -> Conditions:
+    """What the theory knows of the road: of a radio's transfers only that they take some time."""
+    return Conditions.of(scenario if scenario.radio is None else in_seconds(scenario, _AT_ONCE))
+
+
+def _infeasible(scenario: Scenario, road: Conditions, trace: Trace | None) -> str | None:
     """Why not even one step fits; None if it does."""
+    if scenario.radio is not None and (reason := too_narrow(scenario)) is not None:
+        return reason
     if trace is not None:
         return trace.too_short_for(road, 1)
     return None if theory.fits(road, 1) else no_plan(road).reason
@@ -163,12 +175,25 @@ def _valid_interval(tally: Tally) -> tuple[float, float]:
     return max(min(low, valid - unseen), 0.0), min(high, 1.0)
 
 
-def _plan(found: Found, tally: Tally) -> SimulatedPlan:
+def _for_constants(scenario: Scenario, found: Found, simulator: Simulator) -> ConstantPlan | None:
+    """What the radio costs: the exact plan for constant transfers of the same mean, and what it gives on the air."""
+    if scenario.radio is None:
+        return None
+    times = theory.mean_transfers(scenario, found.local_steps, found.round_s)
+    constant = plan(in_seconds(scenario, times))
+    if constant.reason is not None:
+        return None
+    h, t, promised = constant.numbers
+    tally = simulator.tally((h, t), found.stretches, _PROMISE_STRETCHES, found.lasts_s)
+    return ConstantPlan(h, t, promised, float(tally.objective.mean()))
+
+
+def _plan(found: Found, tally: Tally, constant: ConstantPlan | None) -> SimulatedPlan:
     rounds = float(tally.rounds.sum())
     return SimulatedPlan(
         "ok", found.local_steps, found.round_s, float(tally.objective.mean()), float(tally.uploads.sum()) / rounds,
         float(tally.valid.sum()) / rounds, valid_round_prob_interval=_valid_interval(tally),
-        objective_interval=mean_interval(tally.objective), regret=found.regret,
+        objective_interval=mean_interval(tally.objective), regret=found.regret, constant_plan=constant,
     )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ other delays, other vehicles that take part (where not all do) and rounds that b
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from mobfl.mobility.crossings import Crossings
 from mobfl.mobility.participation import taking_part
 from mobfl.mobility.poisson import poisson_crossings
 from mobfl.rng import stream, uniforms
+from mobfl.rounds.air import Channel
 from mobfl.rounds.orders import AsManyAsFit, FixedPlan, Steps
 from mobfl.rounds.rows import Outcome, Rounds
 from mobfl.rounds.rules import simulate_rounds
@@ -135,10 +137,14 @@ class Simulator:
     def _rounds(self, part: Part, steps: Steps, round_s: float, keep_vehicles: bool) -> Iterator[Rounds]:
         """Here alone is said how this road is simulated."""
         return simulate_rounds(
-            part.traffic, FixedPlan(steps, round_s), self.road.delays, part.seed,
+            part.traffic, FixedPlan(steps, round_s), self.road.delays, part.seed, channel=self._channel,
             start_s=part.start_s + round_s * float(part.shares[0]), until_s=part.until_s(round_s),
             keep_vehicles=keep_vehicles,
         )  # fmt: skip
+
+    @cached_property
+    def _channel(self) -> Channel | None:
+        return Channel.of(self.scenario)
 
     def _worth(self, block: Rounds) -> Array:
         noise = self.road.noise

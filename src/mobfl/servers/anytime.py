@@ -7,7 +7,6 @@ from typing import Any
 
 from mobfl import theory
 from mobfl.errors import InfeasibleError
-from mobfl.planning.anytime import plan_anytime
 from mobfl.planning.trace import assumed_of
 from mobfl.rounds.orders import AsManyAsFit, FixedPlan
 from mobfl.servers.choice import PlanRequest
@@ -34,7 +33,7 @@ def needs_tracks(plan: str) -> bool:
 
 
 def best_anytime_round_s(request: PlanRequest, knows: Knows) -> float:
-    best = plan_anytime(request.scenario, knows, request.crossings)
+    best = request.best_anytime(knows)
     if best.round_s is None:
         raise InfeasibleError(best.reason or "")
     return best.round_s

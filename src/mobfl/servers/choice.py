@@ -5,20 +5,22 @@ from dataclasses import dataclass
 from mobfl import theory
 from mobfl.errors import InfeasibleError, InputError
 from mobfl.mobility.crossings import Crossings
+from mobfl.planning.anytime import plan_anytime
 from mobfl.planning.at_least import LeastUploads
 from mobfl.planning.planner import best_round_s, plan, refuse_noise
-from mobfl.planning.plans import Plan
+from mobfl.planning.plans import AnytimePlan, Plan
 from mobfl.planning.search import best_count
 from mobfl.planning.trace import Trace, best_round_on_trace
 from mobfl.policies.falling import FallingSteps
 from mobfl.rounds.orders import FixedPlan
+from mobfl.rounds.planned import plan_by_simulation
 from mobfl.scenario import MOST, MOST_STEPS, Scenario
 from mobfl.servers.rounds import PlannedRounds
-from mobfl.theory import Conditions, Delays
+from mobfl.theory import Conditions, Delays, Knows
 
 # A run does not depend on how sure its plan is.
 _NOT_OF_THE_ROUNDS = {
-    "status", "reason", "planner", "valid_round_prob_interval", "half_from_vehicles", "notices"
+    "status", "reason", "planner", "valid_round_prob_interval", "half_from_vehicles", "notices", "constant_plan"
 }  # fmt: skip
 _SHARES_OF_STAY = {"T0": 1.0, "T0/2": 0.5}
 
@@ -47,10 +49,21 @@ class PlanRequest:
         return self.scenario.dwell_s if self.crossings is None else float(self.crossings.dwell_s.mean())
 
     def best_plan(self, least: LeastUploads | None = None) -> Plan:
-        return _feasible(plan(self.scenario, self.crossings, least))
+        if self.scenario.radio is None:
+            return _feasible(plan(self.scenario, self.crossings, least))
+        if least is not None:
+            raise InputError("plan mobfl:least counts on constant transfers, got a scenario with a radio")
+        return _feasible(plan_by_simulation(self.scenario, crossings=self.crossings))
+
+    def best_anytime(self, knows: Knows) -> AnytimePlan:
+        """The best T of anytime rounds, feasible or not."""
+        if self.scenario.radio is None:
+            return plan_anytime(self.scenario, knows, self.crossings)
+        return plan_by_simulation(self.scenario, crossings=self.crossings, anytime=knows)
 
     def best_round(self, local_steps: int) -> Plan:
         """With the best T for this H."""
+        self._needs_constants()
         if self.crossings is not None:
             road = Conditions.of(self.scenario)
             if (reason := self._trace.too_short_for(road, local_steps)) is not None:
@@ -62,8 +75,15 @@ class PlanRequest:
             found = Plan("infeasible")
         return found if found.objective else self._refuse(local_steps, self._longest_stay_s)
 
+    def _needs_constants(self) -> None:
+        if self.scenario.radio is not None:
+            raise InputError(
+                "plan must have both H and T, or be mobfl, where the scenario has a radio, got best for one of them"
+            )
+
     def best_steps(self, round_s: float) -> tuple[int, float]:
         """With the best H for this T."""
+        self._needs_constants()
         most = max(1, int(self._longest_stay_s / Delays.of(self.scenario).min_step_s))
         h, objective = best_count(lambda h: self._objective(h, round_s), most)
         if not objective > 0:

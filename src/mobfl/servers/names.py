@@ -203,10 +203,7 @@ def _with_steps(wish: Wish, request: PlanRequest) -> Schedule:
             f"plan {wish.name} must have a whole H >= 1, best or epoch after its colon, got {wish.words[0]!r}"
         ) from None
     if h is None:
-        best = plan(request.scenario, request.crossings)
-        if best.reason is not None:
-            raise InfeasibleError(best.reason)
-        h = best.numbers[0]
+        h = request.best_plan().numbers[0]
     return SCHEDULES.build(Wish(wish.name, (), {"local_steps": h, **wish.values}), request)
 
 
