@@ -138,6 +138,9 @@ def test_tracks_of_other_crossings_are_refused(tmp_path: Path) -> None:
         ("\n".join([*lines, "0,1,2,3,4"]), "the samples of one crossing after those of another"),
         ("\n".join([*lines[:-1], "3,x,2,3,4"]), "numbers in crossing, time_s, x_m, y_m, way_m"),
         (lines[0], "at least one sample each|a track each"),
+        ("\n".join([*lines, "4,1,2,3,4"]), f"line {len(lines) + 1}: there must be a crossing from 0 to 3, got 4"),
+        ("\n".join([*lines, f"{10**30},1,2,3,4"]), f"there must be a crossing from 0 to 3, got {10**30}"),
+        ("\n".join([lines[0], "-1,1,2,3,4", *lines[1:]]), "line 2: there must be a crossing from 0 to 3, got -1"),
     ):
         beside.write_text(text + "\n")
         with pytest.raises(InputError, match=said):
