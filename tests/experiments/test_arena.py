@@ -185,6 +185,8 @@ def test_one_command_trains_compares_and_takes_in_what_is_ones_own(
         (["--seeds", "one"], "--seeds must be whole numbers or ranges such as 1-5, got 'one'"),
         (["--seeds", "5-1"], "--seeds must have ranges that go up, got '5-1'"),
         (["--only", "nonsense"], "--only must be TABLE.KEY=VALUE"),
+        (["--only", "road.length_m=400", "--only", "road.length_m=500"], "--only must give road.length_m once"),
+        (["--quick", "--targets", "banana=80%"], "--targets must be of loss, top_1"),
         (["--targets", "0%"], "--targets must have a share > 0%"),
         (["--quick", "--sweep", "beams"], "--quick must come without --sweep"),
         (["--sweep", "beams"], "--sweep must have a baseline"),

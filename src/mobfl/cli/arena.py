@@ -114,13 +114,23 @@ def _wanted(asked: _Asked) -> "Sweep":
     return Wanted(
         asked.task,
         [] if asked.seeds is None else _seeds(asked.seeds),
-        dict(parse_setting(each, "--only") for each in asked.only),
+        _each_once("--only", asked.only),
         dict(parse_setting(each, "--set") for each in asked.settings),
         asked.plans,
         asked.rules,
         asked.locals_,
         asked.codecs,
     ).of(sweep)
+
+
+def _each_once(flag: str, given: tuple[str, ...]) -> dict[str, Any]:
+    """TABLE.KEY=VALUE by key; a run cannot have two values of one key."""
+    found = dict[str, Any]()
+    for key, value in (parse_setting(each, flag) for each in given):
+        if key in found:
+            raise InputError(f"{flag} must give {key} once, got it twice")
+        found[key] = value
+    return found
 
 
 def _seeds(text: str) -> list[int]:
