@@ -116,14 +116,8 @@ def simulate(
     if isinstance(local_steps, AsManyAsFit):
         return simulate_anytime(scenario, local_steps, round_s, rounds, seed, crossings, progress)
     plan, seen = FixedPlan(local_steps, round_s), ObservedTraffic.of(scenario, seed, crossings)
-    rounds = seen.whole_rounds(round_s, rounds)
-    if crossings is None:
-        road = Conditions.of(scenario)
-        rate, dwell = road.arrivals_per_s, road.dwell
-    else:
-        (chosen,) = seen.crossings
-        rate, dwell = chosen.arrivals_per_s, Empirical(chosen.dwell_s)
-    delays = Delays.of(scenario)
+    rounds, delays = seen.whole_rounds(round_s, rounds), Delays.of(scenario)
+    rate, dwell = _rate_and_dwell(scenario, None if crossings is None else next(iter(seen.crossings)))
     several = len(delays.classes) > 1
     blocks = simulate_rounds(seen.crossings, plan, delays, seed, start_s=seen.start_s, keep_vehicles=several)
     by_class = ClassCounts(len(delays.classes))
@@ -142,6 +136,14 @@ def simulate(
         None if crossings is None else poisson,
         warning,
     )
+
+
+def _rate_and_dwell(scenario: Scenario, taking_part: Crossings | None) -> tuple[float, Dwell]:
+    """Of the scenario's own traffic, or of those who take part of a recording."""
+    if taking_part is not None:
+        return taking_part.arrivals_per_s, Empirical(taking_part.dwell_s)
+    road = Conditions.of(scenario)
+    return float(road.arrivals_per_s), road.dwell
 
 
 def _recorded(scenario: Scenario, crossings: Crossings, local_steps: int, round_s: float) -> tuple[Promise, str | None]:
