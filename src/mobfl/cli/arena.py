@@ -105,7 +105,8 @@ def _wanted(asked: _Asked) -> "Sweep":
 
     if asked.quick and asked.source is not None:
         raise InputError(f"--quick must come without --sweep, got {asked.source!r} with it")
-    folder, source = checked_folder(asked.data), asked.source or ("arena-quick" if asked.quick else "arena")
+    packaged = "arena-quick" if asked.quick else "arena"
+    folder, source = checked_folder(asked.data), packaged if asked.source is None else asked.source
     sweep = load_sweep(source, folder, generated=folder is None)
     if not sweep.comparison.baseline:
         raise InputError(f"--sweep must have a baseline that others are compared with, got none in {source!r}")
@@ -143,6 +144,6 @@ def _seeds(text: str) -> list[int]:
         except ValueError:
             raise InputError(f"--seeds must be whole numbers or ranges such as 1-5, got {text!r}") from None
         if not 0 <= ends[1] - ends[0] < _MOST_SEEDS:
-            raise InputError(f"--seeds must have ranges that go up, got {piece.strip()!r}")
+            raise InputError(f"--seeds must have ranges of 1 to {_MOST_SEEDS} that go up, got {piece.strip()!r}")
         found |= dict.fromkeys(range(ends[0], ends[1] + 1))
     return list(found)

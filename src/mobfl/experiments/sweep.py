@@ -70,7 +70,7 @@ def name_runs(sweep: Sweep, progress: Callable[[int], None] = lambda _: None) ->
 
     Runs of several studies that compute the same have the same name, and are computed once.
     """
-    named, mistakes, scores = list[Planned](), dict[str, None](), {LOSS.name: None}
+    named, mistakes, scores = list[Planned](), dict[str, list[str]](), {LOSS.name: None}
     for done, request in enumerate(sweep.requests, start=1):
         try:
             job = _job(request)
@@ -81,12 +81,18 @@ def name_runs(sweep: Sweep, progress: Callable[[int], None] = lambda _: None) ->
         except (InputError, InfeasibleError) as error:
             run = f"{request.task}, plan {request.plan}, seed {request.seed}"
             lines = error.lines if isinstance(error, InputError) else [f"no plan is possible: {error.reason}"]
-            mistakes |= dict.fromkeys(f"{run}: {line}" for line in lines)
+            for line in lines:
+                mistakes.setdefault(line, []).append(run)
         progress(done)
     if mistakes:
-        raise InputError(mistakes)
+        raise InputError(f"{_first_of(runs)}: {line}" for line, runs in mistakes.items())
     _check_targets(sweep, [*scores])
     return named
+
+
+def _first_of(runs: Sequence[str]) -> str:
+    """A mistake that all runs share is said once."""
+    return runs[0] if len(runs) == 1 else f"{runs[0]} and {len(runs) - 1} more"
 
 
 def _check_targets(sweep: Sweep, scores: Sequence[str]) -> None:
