@@ -74,8 +74,9 @@ def with_tracks(crossings: Crossings, file: Path) -> Crossings:
             raise broken_line(beside, line, f"a crossing from 0 to {len(crossings) - 1}", owner[-1])
     counts = np.bincount(np.array(owner, np.int64), minlength=len(crossings))
     if not counts.all():
-        row = int(np.argmin(counts))
-        raise InputError(f"{str(beside)!r} must hold a track of every crossing of {file.name}, got none of row {row}")
+        missing = int(np.argmin(counts))
+        must = f"must hold a track of every crossing of {file.name}"
+        raise InputError(f"{str(beside)!r} {must}, got none of row {missing}")
     if any(a > b for a, b in pairwise(owner)):
         raise broken_line(beside, 1, "the samples of one crossing after those of another", "others between them")
     first = np.append(0, np.cumsum(counts, dtype=np.int64))
