@@ -1,6 +1,6 @@
 """How sure plans from traces are: intervals, notices and the warning, counted on made and on real traffic.
 
-    python benchmarks/promises.py made                        # Poisson traffic and signals, planned and judged anew
+    python benchmarks/promises.py made                        # Poisson traffic and signals, planned and judged again
     python benchmarks/promises.py poisson                     # false alarms of the warning in 420 Poisson recordings
     python benchmarks/promises.py real ../shared/data/sumo    # edges of Bologna and MEET, half against half
     python benchmarks/promises.py parked                      # seconds for 561 trips with long stays

@@ -232,6 +232,7 @@ class Pairs:
         ({"local": ""}, "local training must be one of sgd, .*, got ''"),
         ({"codec": ""}, "codec must be one of plain, .*, got ''"),
         ({"rule": "clip:times=abc"}, "rule clip must have a number for times, got 'abc'"),
+        ({"rule": "clip:times=true"}, "rule clip must have a number for times, got 'true'"),
         ({"codec": "half:most=1"}, "codec half has no parameter most: it takes none"),
     ],
 )

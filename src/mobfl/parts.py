@@ -5,7 +5,7 @@ NAME[:PARAMETERS], where parameters are words and NAME=VALUE with commas between
 (group `mobfl.rules`, …). In any other name a last piece that is a number or has `=` is parameters.
 
 An object that is found may be the part itself, or a class or function that makes it: called with the parameters, and
-with a `request` if it takes one. Parts are made anew for every run, so that no state goes from one run to the next.
+with a `request` if it takes one. Every run makes its own parts, so that no state goes from one run to the next.
 """
 
 import copy
@@ -105,7 +105,7 @@ class Kind:
         return f"{self.word} must be {names}, got {name!r}{hint}"
 
     def build(self, wish: Wish | str, request: Any = None) -> Any:
-        """The part that is wished for, made anew."""
+        """The part that is wished for, newly made."""
         wish = self.parse(wish) if isinstance(wish, str) else wish
         return self.made(self.find(wish.name), wish, request)
 
@@ -131,8 +131,8 @@ class Kind:
         if missing := [key for key, default in known.items() if default is REQUIRED and key not in wish.values]:
             raise InputError(f"{self.word} {wish.name} must be given {missing[0]}, as {wish.name}:{missing[0]}=…")
         for key, value in wish.values.items():
-            if isinstance(known[key], int | float) and not isinstance(value, int | float):
-                raise InputError(f"{self.word} {wish.name} must have a number for {key}, got {value!r}")
+            if isinstance(known[key], int | float) and not _is_like(known[key], value):
+                raise InputError(f"{self.word} {wish.name} must have a number for {key}, got {said(value)!r}")
         try:
             return make(*[request] * takes_request(make), **wish.values)
         except MobflError:
@@ -182,6 +182,11 @@ def read_value(text: str) -> Any:
         except ValueError:
             continue
     return text
+
+
+def _is_like(number: float, value: Any) -> bool:
+    """Whether a value can take this number's place; true and false can only take each other's."""
+    return isinstance(value, int | float) and (isinstance(number, bool) or not isinstance(value, bool))
 
 
 def _is_number(text: str) -> bool:

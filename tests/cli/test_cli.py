@@ -72,6 +72,23 @@ def test_what_cannot_be_planned_for_is_named(arguments: list[str], line: str) ->
     assert line in done.stderr
 
 
+def test_classes_stand_beside_a_plan_for_anytime_rounds() -> None:
+    assert "ordinary" in run("plan", "mixed-fleet", "--for", "anytime").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["--day", "--keep-tracks"], "--day must come without --keep-tracks, got both"),
+        (["--duration", "-5"], "--duration must be > 0 s, got -5"),
+    ],
+)
+def test_traffic_that_cannot_be_made_is_named(tmp_path: Path, arguments: list[str], line: str) -> None:
+    done = run("traffic", *arguments, "--out", "x.csv", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (2, f"{line}\n")
+    assert not list(tmp_path.iterdir())
+
+
 def test_anytime_rounds_are_simulated(tmp_path: Path) -> None:
     fleet = ("simulate", "mixed-fleet", "--plan", "anytime:9,knows=leaving", "--rounds", "500")
     done = run(*fleet, "--json", "--plot", "longest.png", cwd=tmp_path)

@@ -24,7 +24,7 @@ def mobfl(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
         (
             ("simulate", "--plan", "fedasync"),
             2,
-            "--plan must have rounds of one length T to be simulated, got 'fedasync'",
+            "--plan must be H,T, mobfl, anytime or adaptive to be simulated, got 'fedasync'",
         ),
         (("train", "beams", "--set", "training.decay_to=0", "--out", "run"), 2, "training.decay_to must be > 0, got 0"),
         (("train", "beams", "--set", "training.falling_to=2", "--out", "run"), 2, "training.falling_to must be <= 1"),

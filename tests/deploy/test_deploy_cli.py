@@ -44,7 +44,7 @@ SMALL = Scenario.from_dict({"training": {"samples_per_vehicle": [20, 40], "batch
         (("--local", "--vehicles", "0"), "--vehicles must be >= 1, got 0"),
         (("--local", "--workers", "0"), "--workers must be >= 1, got 0"),
         (("--local", "--scale", "0"), "--scale must be 0.1 to 1000 wall-clock seconds per second, got 0"),
-        (("--local", "--plan", "fedasync"), "--plan must have rounds of a length T to be deployed, got async"),
+        (("--local", "--plan", "fedasync"), "--plan must see only the past to be deployed"),
         (("--local", "--resume"), "must hold a run to resume, got none"),
         (("--local", "--set", "road.length_m=-1"), "road.length_m must be > 0, got -1"),
     ],

@@ -275,7 +275,7 @@ def test_a_run_is_not_begun_over_another(tmp_path: Path) -> None:
 
 
 def test_a_server_without_rounds_cannot_be_deployed(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="plan must have rounds of a length T to be deployed"):
+    with pytest.raises(InputError, match="plan must see only the past to be deployed"):
         deployed(deployment(ROAD, tmp_path, "fedasync", scale=SCALE))
 
 

@@ -183,12 +183,18 @@ def test_one_command_trains_compares_and_takes_in_what_is_ones_own(
     ("flags", "sentence"),
     [
         (["--seeds", "one"], "--seeds must be whole numbers or ranges such as 1-5, got 'one'"),
-        (["--seeds", "5-1"], "--seeds must have ranges that go up, got '5-1'"),
+        (["--seeds", "5-1"], "--seeds must have ranges of 1 to 10000 that go up, got '5-1'"),
+        (["--seeds", "1-99999"], "--seeds must have ranges of 1 to 10000 that go up, got '1-99999'"),
         (["--only", "nonsense"], "--only must be TABLE.KEY=VALUE"),
+        (["--only", "road.length_m=400", "--only", "road.length_m=500"], "--only must give road.length_m once"),
+        (["--quick", "--targets", "banana=80%"], "--targets must be of loss, top_1"),
         (["--targets", "0%"], "--targets must have a share > 0%"),
         (["--quick", "--sweep", "beams"], "--quick must come without --sweep"),
         (["--sweep", "beams"], "--sweep must have a baseline"),
+        (["--sweep", ""], "--sweep '' cannot be read: Is a directory"),
         (["--table", "t.txt"], "--table must end in one of .csv, .parquet"),
+        (["--table", "nowhere/t.csv"], "--table must be in a folder that is there, got 'nowhere/t.csv'"),
+        (["--quick", "bemas"], "bemas, plan mobfl, seed 1 and 11 more: task must be one of beams"),
     ],
 )
 def test_wrong_wishes_are_said_in_the_words_of_the_command(flags: list[str], sentence: str) -> None:

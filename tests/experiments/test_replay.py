@@ -39,6 +39,8 @@ def trained(folder: Path, scenario: Scenario, plan: Any, rule: str | None = None
         ("fedbuff:12,buffer=3", None),
         ("wait-for-all", None),
         ("mobfl", "mean+momentum:beta=0.5"),
+        ("10,8", "afl"),
+        ("async:10", "clip+afl"),
     ],
 )
 def test_a_task_that_counts_learns_the_effective_steps(tmp_path: Path, plan: str, rule: str | None) -> None:
@@ -50,7 +52,7 @@ def test_a_task_that_counts_learns_the_effective_steps(tmp_path: Path, plan: str
         assert found.until(0.0).tolist() == [0.0]
 
 
-def test_in_rounds_of_one_h_they_are_the_valid_local_steps_that_g_foretells() -> None:
+def test_in_rounds_of_one_h_they_are_the_valid_local_steps_that_g_predicts() -> None:
     long = ROAD.with_values({"training.duration_s": 30_000.0})
     replay = Replay(long, server_of((24, 11.776), None, long, None), 1)
     steps = replay.effective_steps().until(np.inf)[0]

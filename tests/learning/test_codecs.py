@@ -136,6 +136,15 @@ def test_quantised_changes_are_right_on_average(bits: int) -> None:
     assert drawn.std(axis=0).max() > 0
 
 
+@pytest.mark.parametrize("bucket", ["10000", "1e300"])
+def test_a_bucket_larger_than_the_model_is_one_bucket(bucket: str) -> None:
+    base, new = model(0), model(1)
+    data, _ = sent(f"quantised:bucket={bucket}", new, base)
+    assert data == sent("quantised:bucket=307", new, base)[0]
+    back, whole = (codec_named(f"quantised:bucket={each}")[0].decode(data, base) for each in (bucket, "307"))
+    assert all(back[name].tobytes() == whole[name].tobytes() for name in base)
+
+
 def test_the_same_address_gives_the_same_bytes() -> None:
     base, new = model(0), model(1)
     assert sent("quantised", new, base, 5)[0] == sent("quantised", new, base, 5)[0]

@@ -120,6 +120,7 @@ def test_weighted_afl_counts_those_less_whose_training_and_upload_took_long() ->
     assert applied("afl", weights(0), [replace(usual, staleness=3)]) == [5.0]
     assert applied("afl:staleness_power=0.5", weights(0), [replace(usual, staleness=3)]) == [2.5]
     assert applied("afl:mixing=1", weights(0), [replace(usual, compute_s=0.0)]) == [10.0]  # never more than all of it
+    assert applied("afl:usual_s=1e6", weights(0), [usual]) == [10.0]  # 0.9 to the power of minus a million
     for wrong in ("mixing=0", "training=1.1", "upload=-1", "usual_s=-1", "staleness_power=nan"):
         with pytest.raises(InputError, match=f"afl must have {wrong.partition('=')[0]}"):
             rule_named(f"afl:{wrong}")
@@ -284,6 +285,9 @@ def test_a_chain_is_applied_from_left_to_right() -> None:
         ("mean:weight=2", "rule mean has no parameter weight: it takes none"),
         ("adam:rat=2", "rule adam has no parameter rat: its parameters are rate, beta1, beta2, tau"),
         ("adam:rate=0", "adam must have a rate > 0, got 0"),
+        ("adam:rate=inf", "adam must have a rate > 0, got inf"),
+        ("yogi:tau=inf", "yogi must have a tau > 0, got inf"),
+        ("momentum:rate=inf", "momentum must have a rate > 0, got inf"),
         ("steps:power=-1", "steps must have a power >= 0, got -1"),
         ("clip:times=-1", "clip must have times > 0, got -1"),
         ("cap:times=0.5", "cap must have times >= 1, got 0.5"),

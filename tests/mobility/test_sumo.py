@@ -143,6 +143,7 @@ def test_the_command(tmp_path: Path) -> None:
         ("traffic", "--sumo", "x.sumocfg", "--out", "x.csv"),
         ("traffic", "--signal", "90", "--out", "x.csv"),
         ("traffic", "--day", "--lanes", "2", "--out", "x.csv"),
+        ("traffic", "--duration", "-5", "--out", "x.csv"),
         ("traffic", "--sumo", "x.sumocfg", "--section", "edge:1", "--signal", "90,36", "--out", "x.csv"),
         ("simulate", "--plan", "24"),
         ("simulate", "--plan", "2.5,10"),

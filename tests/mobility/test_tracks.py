@@ -133,11 +133,14 @@ def test_tracks_of_other_crossings_are_refused(tmp_path: Path) -> None:
     beside = tmp_path / "road.tracks.csv"
     lines = beside.read_text().splitlines()
     for text, said in (
-        ("\n".join(lines[:-1]), "crossings must have a track each, got 3 for 4|at least one sample each"),
+        ("\n".join(lines[:-1]), "must hold a track of every crossing of road.csv, got none of row 3"),
         ("\n".join([lines[0], *lines[2:]]), "begin at enter_s and end at leave_s, got another time in row 0"),
         ("\n".join([*lines, "0,1,2,3,4"]), "the samples of one crossing after those of another"),
         ("\n".join([*lines[:-1], "3,x,2,3,4"]), "numbers in crossing, time_s, x_m, y_m, way_m"),
-        (lines[0], "at least one sample each|a track each"),
+        (lines[0], "must hold a track of every crossing of road.csv, got none of row 0"),
+        ("\n".join([*lines, "4,1,2,3,4"]), f"line {len(lines) + 1}: there must be a crossing from 0 to 3, got 4"),
+        ("\n".join([*lines, f"{10**30},1,2,3,4"]), f"there must be a crossing from 0 to 3, got {10**30}"),
+        ("\n".join([lines[0], "-1,1,2,3,4", *lines[1:]]), "line 2: there must be a crossing from 0 to 3, got -1"),
     ):
         beside.write_text(text + "\n")
         with pytest.raises(InputError, match=said):

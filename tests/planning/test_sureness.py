@@ -162,6 +162,15 @@ def test_the_command_says_how_sure_it_is(tmp_path: Path) -> None:
     assert (told["planner"], told["local_steps"] < 40) == ("trace", True)
 
 
+def test_a_plan_for_anytime_rounds_from_a_trace_shows_the_trace(tmp_path: Path) -> None:
+    """And not the scenario's road and traffic, which it does not use."""
+    write_crossings(with_parked(1), tmp_path / "parked.csv")
+    table = CliRunner().invoke(cli, ["plan", "--for", "anytime", "--trace", str(tmp_path / "parked.csv")]).stdout
+    assert table.startswith(f"Trace {tmp_path / 'parked.csv'}")
+    assert "101        vehicles on the section" in table
+    assert "road.length_m" not in table
+
+
 def test_an_exact_plan_has_no_interval() -> None:
     told = json.loads(CliRunner().invoke(cli, ["plan", "--json"]).stdout)
     assert told["planner"] == "exact"

@@ -101,8 +101,9 @@ def test_names_descriptions_and_nonsense(paper: Scenario) -> None:
     assert "knows" not in server_of("adaptive", None, paper, None).describe()
     for given, sentence in (
         ("adaptive:knows=all", "knows one of nothing, mean, predicted, leaving, got 'all'"),
+        ("adaptive:knows=", "knows one of nothing, mean, predicted, leaving, got ''"),
         ("adaptive:error=0.1", "plan adaptive must have an error with knows=leaving, got 0.1 without it"),
-        ("adaptive:knows=mean,error=0.1", "an error >= 0, with knows=leaving, got 0.1 with knows=mean"),
+        ("adaptive:knows=mean,error=0.1", "an error >= 0 and <= 100, with knows=leaving, got 0.1 with knows=mean"),
     ):
         with pytest.raises(InputError, match=sentence):
             server_of(given, None, paper, None)

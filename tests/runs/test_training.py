@@ -237,6 +237,13 @@ def test_killed_it_resumes_to_the_same_bytes(whole: Path, tmp_path: Path) -> Non
     assert len(list(out.iterdir())) == 5  # nothing half-written is left
 
 
+@pytest.mark.parametrize("plan", ["24,1e-9", "anytime:1e-9", "early:10,1e-9", "selected:10,1e-300"])
+def test_rounds_that_would_never_end_are_refused(tmp_path: Path, plan: str) -> None:
+    with pytest.raises(InputError, match=r"plan must have at most 1e\+07 rounds in .* s, got rounds of 1e-"):
+        train(Job(CountingTask(), ROAD, plan, 3), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.parametrize(
     ("other", "line"),
     [

@@ -3,6 +3,7 @@
 import pytest
 
 from mobfl import InputError, Scenario
+from mobfl.servers.anytime import needs_tracks
 from mobfl.servers.choice import PlanRequest
 from mobfl.servers.names import plan_name, server_of
 from stories import columns, story
@@ -49,6 +50,12 @@ def test_work_of_every_length_is_averaged_by_steps() -> None:
     assert by_steps[1][0] > alike[1][0] > 12.0
 
 
+@pytest.mark.parametrize("plan", ["anytime:8,knows=predicted", "anytime:8, knows = predicted"])
+def test_who_predicts_needs_tracks_however_it_is_written(plan: str) -> None:
+    assert needs_tracks(plan)
+    assert not needs_tracks(plan.replace("predicted", "leaving"))
+
+
 def test_names_go_there_and_back(paper: Scenario) -> None:
     request = PlanRequest(paper)
     for given, said in [
@@ -63,9 +70,13 @@ def test_names_go_there_and_back(paper: Scenario) -> None:
     ("given", "sentence"),
     [
         ("anytime:x", "plan anytime must go on with :T,NAME=VALUE, T > 0 s, got 'x'"),
-        ("anytime:-1", "plan anytime must have T > 0 s, got -1"),
+        ("anytime:-1", "plan anytime must have T > 0 s and <= 1e.12 s, got -1"),
+        ("anytime:1e300", "plan anytime must have T > 0 s and <= 1e.12 s, got 1e.300"),
         ("anytime:8,knows=all", "plan anytime must have knows one of nothing, mean, predicted, leaving, got 'all'"),
-        ("anytime:8,error=1", "plan anytime must have an error >= 0, with knows=leaving, got 1 with knows=nothing"),
+        ("anytime:8,error=1", "plan anytime must have an error .*, with knows=leaving, got 1 with knows=nothing"),
+        ("anytime:round_s=x", "plan anytime must go on with :T,NAME=VALUE, T > 0 s, got 'x'"),
+        ("anytime:8,round_s=9", "plan anytime must give round_s once, got it twice"),
+        ("anytime:8,knows=leaving,error=true", "plan anytime must have a number for error, got 'true'"),
         ("anytime:8,speed=1", "plan anytime has no parameter speed: its parameters are round_s, knows, error"),
     ],
 )

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fake_task import CountingTask
-from mobfl import Crossings, InfeasibleError, InputError, Job, Plan, Scenario, best_round_s, plan, theory
+from mobfl import Crossings, InfeasibleError, InputError, Job, PartError, Plan, Scenario, best_round_s, plan, theory
 from mobfl.planning.search import best_count
 from mobfl.planning.trace import Trace
 from mobfl.servers.names import plan_name, server_of
@@ -184,6 +184,15 @@ def test_what_is_infeasible_says_why(paper: Scenario, name: str, values: dict[st
         server_of(name, None, paper.with_values(values), None)
     assert str(error.value).startswith("No plan is possible: ")
     assert "\n" not in str(error.value)
+
+
+def test_a_policy_of_ones_own_that_breaks_at_once_is_named(paper: Scenario) -> None:
+    class Broken:
+        def next_order(self, seen: object) -> None:
+            raise ZeroDivisionError("oops")
+
+    with pytest.raises(PartError, match="plan Broken gives no first order: ZeroDivisionError: oops"):
+        server_of(Broken(), None, paper, None)  # type: ignore[arg-type]
 
 
 def test_a_plan_that_is_infeasible_cannot_be_run(paper: Scenario) -> None:

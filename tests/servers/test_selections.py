@@ -57,6 +57,12 @@ def test_who_comes_during_a_round_waits_for_the_next() -> None:
     ]
 
 
+@pytest.mark.parametrize("by", ["random", "longest", "bandit", "fedcs"])
+def test_two_slots_are_two_however_they_are_written(by: str) -> None:
+    two, also_two = (columns(story(f"selected:3,5,by={by},slots={slots}"), "uploads") for slots in ("2", "2.0"))
+    assert two == also_two
+
+
 def test_slots_go_to_those_who_stay_longest() -> None:
     """a and c have been there for 4.5 and 1 s; the mean stay is 5.9 s, so a is expected to leave first."""
     chosen = columns(story("selected:3,5,by=longest,slots=1"), "uploads", "steps")
@@ -188,6 +194,9 @@ def test_only_a_codec_that_keeps_to_a_budget_goes_with_it() -> None:
 def test_names_go_there_and_back(paper: Scenario) -> None:
     for given, said in [
         ("early:24,12", "early:24,12,knows=nothing"),
+        ("early:local_steps=24,round_s=12", "early:24,12,knows=nothing"),
+        ("early:10,round_s=best", "early:10,6.088,knows=nothing"),
+        ("async:local_steps=24", "fedasync:24,mixing=0.6,staleness_power=0.5"),
         ("selected", "selected:24,11.78,by=fedcs,slots=0,knows=mean"),
         ("selected:10,best", "selected:10,6.088,by=fedcs,slots=0,knows=mean"),
         ("selected:fit,8,by=bandit,slots=3", "selected:fit,8,by=bandit,slots=3,bin_s=5,explore=1,knows=mean"),
@@ -204,6 +213,12 @@ def test_names_go_there_and_back(paper: Scenario) -> None:
     [
         ("early:fit,8", "plan early must go on with :H,T,NAME=VALUE"),
         ("early:24,12,slots=2", "plan early has no parameter slots"),
+        ("early:24,12,local_steps=5", "plan early must give local_steps once, got it twice"),
+        ("early:24,12,round_s=5", "plan early must give round_s once, got it twice"),
+        ("selected:24,12,round_s=5", "plan selected must give round_s once, got it twice"),
+        ("early:local_steps=x", "plan early must go on with :H,T,NAME=VALUE, .* got 'x,best'"),
+        ("async:24,local_steps=5", "plan async must give local_steps once, got it twice"),
+        ("async:local_steps=x", "plan async must have a whole H >= 1, best or epoch after its colon, got 'x'"),
         ("selected:24,12,13", "plan selected must go on with :H,T,NAME=VALUE"),
         ("selected:24,-1", "plan selected must go on with :H,T,NAME=VALUE"),
         (

@@ -105,7 +105,8 @@ def _wanted(asked: _Asked) -> "Sweep":
 
     if asked.quick and asked.source is not None:
         raise InputError(f"--quick must come without --sweep, got {asked.source!r} with it")
-    folder, source = checked_folder(asked.data), asked.source or ("arena-quick" if asked.quick else "arena")
+    packaged = "arena-quick" if asked.quick else "arena"
+    folder, source = checked_folder(asked.data), packaged if asked.source is None else asked.source
     sweep = load_sweep(source, folder, generated=folder is None)
     if not sweep.comparison.baseline:
         raise InputError(f"--sweep must have a baseline that others are compared with, got none in {source!r}")
@@ -114,13 +115,23 @@ def _wanted(asked: _Asked) -> "Sweep":
     return Wanted(
         asked.task,
         [] if asked.seeds is None else _seeds(asked.seeds),
-        dict(parse_setting(each, "--only") for each in asked.only),
+        _each_once("--only", asked.only),
         dict(parse_setting(each, "--set") for each in asked.settings),
         asked.plans,
         asked.rules,
         asked.locals_,
         asked.codecs,
     ).of(sweep)
+
+
+def _each_once(flag: str, given: tuple[str, ...]) -> dict[str, Any]:
+    """TABLE.KEY=VALUE by key; a run cannot have two values of one key."""
+    found = dict[str, Any]()
+    for key, value in (parse_setting(each, flag) for each in given):
+        if key in found:
+            raise InputError(f"{flag} must give {key} once, got it twice")
+        found[key] = value
+    return found
 
 
 def _seeds(text: str) -> list[int]:
@@ -133,6 +144,6 @@ def _seeds(text: str) -> list[int]:
         except ValueError:
             raise InputError(f"--seeds must be whole numbers or ranges such as 1-5, got {text!r}") from None
         if not 0 <= ends[1] - ends[0] < _MOST_SEEDS:
-            raise InputError(f"--seeds must have ranges that go up, got {piece.strip()!r}")
+            raise InputError(f"--seeds must have ranges of 1 to {_MOST_SEEDS} that go up, got {piece.strip()!r}")
         found |= dict.fromkeys(range(ends[0], ends[1] + 1))
     return list(found)

@@ -107,7 +107,7 @@ def plan(
     if schedule is not None:
         knows = _knowledge(schedule)
         crossings = read_trace(trace, section, longest_stay_s, keep_tracks=knows == "predicted")
-        context.exit(_plan_for(knows, loaded, scenario, crossings, as_json))
+        context.exit(_plan_for(knows, loaded, scenario if trace is None else str(trace), crossings, as_json))
     crossings = read_trace(trace, section, longest_stay_s)
     with working("planning") if crossings is not None else nullcontext():
         best = best_plan(loaded, crossings, least)
@@ -142,9 +142,13 @@ def _plan_for(knows: theory.Knows, loaded: Scenario, title: str, crossings: "Cro
     if as_json:
         click.echo(json.dumps(best.to_dict(), indent=2))
     else:
-        from mobfl.cli.tables import print_anytime_plan
+        from mobfl.cli.tables import print_anytime_plan, print_scenario, print_trace
 
-        print_anytime_plan(console(), loaded, title, best, best_plan(loaded, crossings))
+        if crossings is None:
+            print_scenario(console(), loaded, title)
+        else:
+            print_trace(console(), crossings, title)
+        print_anytime_plan(console(), best, best_plan(loaded, crossings))
     return INFEASIBLE if best.reason is not None else 0
 
 

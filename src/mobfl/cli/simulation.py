@@ -1,6 +1,7 @@
 """`mobfl simulate` and `mobfl traffic`."""
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -79,7 +80,7 @@ def simulate(
         _follow(loaded, policy, rounds, seed, crossings, as_json, plot)
         return
     if not isinstance(policy, FixedPlan):
-        raise InputError(f"--plan must have rounds of one length T to be simulated, got {wanted!r}")
+        raise InputError(f"--plan must be H,T, mobfl, anytime or adaptive to be simulated, got {wanted!r}")
     with working("simulating", rounds) as progress:
         result = run(loaded, policy.local_steps, policy.round_s, rounds, seed, crossings, progress)
     if not isinstance(result, AnytimeSimulation):
@@ -151,7 +152,7 @@ def _refuse(context: click.Context, option: str, *others: str) -> None:
     """Options that would do nothing beside this one."""
     given = [name for name in others if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
     if given:
-        raise InputError(f"{option} must come without --{given[0]}, got both")
+        raise InputError(f"{option} must come without --{given[0].replace('_', '-')}, got both")
 
 
 @click.command()
@@ -194,6 +195,8 @@ def traffic(
 
     loaded = load(scenario, settings)
     check_crossings_file(out)
+    if duration is not None and not 0 < duration < math.inf:
+        raise InputError(f"--duration must be > 0 s, got {duration:g}")
     if day:
         _refuse(context, "--day", "sumo", "section", "lanes", "signal", "duration", "warmup", "step", "keep_tracks")
         from mobfl.mobility.day import Day, day_crossings

@@ -46,11 +46,7 @@ _NOISE = "training.noise_uploads"
 
 
 def print_plan(console: Console, scenario: Scenario, title: str, plan: Plan) -> None:
-    console.print(f"[bold]Scenario[/bold] {escape(title)}")
-    console.print(_scenario_table(scenario))
-    if scenario.fleet:
-        console.print("\n[bold]Fleet[/bold]")
-        console.print(_fleet_table(scenario))
+    print_scenario(console, scenario, title)
     if plan.reason is not None:
         console.print(f"\n[bold]No plan is possible[/bold]: {plan.reason}.", soft_wrap=True)
         return
@@ -73,8 +69,10 @@ def print_simulated_plan(
     plan: SimulatedPlan | SimulatedAnytimePlan,
 ) -> None:
     """On the scenario's road, or on recorded crossings."""
-    console.print(f"[bold]{'Scenario' if crossings is None else 'Trace'}[/bold] {escape(title)}")
-    console.print(_scenario_table(scenario) if crossings is None else _crossings_table(crossings))
+    if crossings is None:
+        print_scenario(console, scenario, title)
+    else:
+        print_trace(console, crossings, title)
     if plan.reason is not None:
         console.print(f"\n[bold]No plan is possible[/bold]: {plan.reason}.", soft_wrap=True)
         return
@@ -97,10 +95,16 @@ def print_simulated_plan(
         )
 
 
-def print_anytime_plan(console: Console, scenario: Scenario, title: str, plan: AnytimePlan, fixed: Plan) -> None:
-    """Beside the plan of one H for the same road."""
+def print_scenario(console: Console, scenario: Scenario, title: str) -> None:
     console.print(f"[bold]Scenario[/bold] {escape(title)}")
     console.print(_scenario_table(scenario))
+    if scenario.fleet:
+        console.print("\n[bold]Fleet[/bold]")
+        console.print(_fleet_table(scenario))
+
+
+def print_anytime_plan(console: Console, plan: AnytimePlan, fixed: Plan) -> None:
+    """Beside the plan of one H for the same road."""
     if plan.reason is not None:
         console.print(f"\n[bold]No plan is possible[/bold]: {plan.reason}.", soft_wrap=True)
         return
@@ -322,9 +326,19 @@ def _share(loss: float | None) -> str:
     return "–" if loss is None else f"{loss:.2%}"
 
 
-def print_trace_plan(console: Console, crossings: "Crossings", title: str, plan: Plan) -> None:
+def print_trace(console: Console, crossings: "Crossings", title: str) -> None:
+    stay = crossings.dwell_s
     console.print(f"[bold]Trace[/bold] {escape(title)}")
-    console.print(_crossings_table(crossings))
+    table = Table(box=None, show_header=False)
+    table.add_row("crossings", f"{len(crossings)}", "vehicles on the section")
+    if crossings.enter_s[-1] > crossings.enter_s[0]:
+        table.add_row("arrivals", f"{crossings.arrivals_per_s:.4f} /s", "mean rate")
+    table.add_row("dwell", f"{stay.mean():.2f} s", f"mean stay, standard deviation {stay.std():.2f} s")
+    console.print(table)
+
+
+def print_trace_plan(console: Console, crossings: "Crossings", title: str, plan: Plan) -> None:
+    print_trace(console, crossings, title)
     if plan.reason is not None:
         console.print(f"\n[bold]No plan is possible[/bold]: {plan.reason}.", soft_wrap=True)
         return
@@ -339,15 +353,6 @@ def print_trace_plan(console: Console, crossings: "Crossings", title: str, plan:
         )
     if isinstance(plan, TracePlan):
         _print_notices(console, plan.notices)
-
-
-def _crossings_table(crossings: "Crossings") -> Table:
-    stay, table = crossings.dwell_s, Table(box=None, show_header=False)
-    table.add_row("crossings", f"{len(crossings)}", "vehicles on the section")
-    if crossings.enter_s[-1] > crossings.enter_s[0]:
-        table.add_row("arrivals", f"{crossings.arrivals_per_s:.4f} /s", "mean rate")
-    table.add_row("dwell", f"{stay.mean():.2f} s", f"mean stay, standard deviation {stay.std():.2f} s")
-    return table
 
 
 def print_simulation(console: Console, result: "Simulation") -> None:

@@ -1,4 +1,4 @@
-"""What finished runs say together: whether g foretells how well a plan learns, and how close MOB-FL comes to the best.
+"""What finished runs say together: whether g predicts how well a plan learns, and how close MOB-FL comes to the best.
 
 A run is judged by the best it has reached: L_min, or the best value of a KPI so far. A plan is judged by the mean over
 its seeds.
@@ -160,7 +160,7 @@ def _spread(plans: Iterable[PlanResult]) -> float:
     return math.sqrt(np.square(np.concatenate(deviations)).sum() / freedom) if freedom else math.nan
 
 
-# ---- how well g foretells ---------------------------------------------------------------------------
+# ---- how well g predicts ----------------------------------------------------------------------------
 
 
 def spearman(x: ArrayLike, y: ArrayLike, seed: int = 0, resamples: int = 2000) -> Estimate:

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from mobfl.errors import InputError
 from mobfl.experiments.comparison import SPENT, Contest, Row, TimeTo, contests_of
-from mobfl.experiments.foretelling import MEASURES, mean_steps_until
+from mobfl.experiments.predictors import MEASURES, mean_steps_until
 from mobfl.experiments.studies import Study
 from mobfl.experiments.targets import Comparison
 from mobfl.rounds.estimates import Estimate

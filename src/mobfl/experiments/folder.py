@@ -69,7 +69,7 @@ def write_sweep(out: Path, sweep: StoredSweep) -> None:
 
 
 def added_to(out: Path, sweep: StoredSweep) -> StoredSweep:
-    """The sweep with those runs too that the folder has from before; what has the same place is told anew."""
+    """The sweep, with the runs that the folder already has; of two with the same place the new one counts."""
     if not (out / SWEEP).exists():
         return sweep
     entries = {(each.run, each.study): each for each in (*read_sweep(out).entries, *sweep.entries)}

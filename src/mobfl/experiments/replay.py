@@ -2,7 +2,7 @@
 
 For rules that are linear in the uploads the training can be left out: each upload advances a number by its local steps
 from whatever version it started from, and the server's own rule makes of these numbers what it would make of weights.
-In rounds of one H the number is the count of valid local steps, which g foretells.
+In rounds of one H the number is the count of valid local steps, which g predicts.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,7 +25,8 @@ from mobfl.runs.job import training_site
 from mobfl.scenario import Scenario
 from mobfl.servers.names import AnyPlan, plan_name, server_of
 from mobfl.servers.server import SHORTHANDS, Server
-from mobfl.servers.steps import Contribution, ServerStep, server_steps
+from mobfl.servers.site import Site
+from mobfl.servers.steps import Contribution, ServerStep, delays_s, server_steps
 
 Array = NDArray[np.float64]
 Groups = Callable[[np.uint64], int]
@@ -82,9 +83,13 @@ class Replay:
         return found
 
     @cached_property
+    def _site(self) -> Site:
+        """Its traffic comes once, for `steps`."""
+        return training_site(self.scenario, self.seed, None)
+
+    @cached_property
     def steps(self) -> list[ServerStep]:
-        site = training_site(self.scenario, self.seed, None)
-        return list(islice(server_steps(self.server.anew().schedule, site), self.most))
+        return list(islice(server_steps(self.server.anew().schedule, self._site), self.most))
 
     @property
     def uploads(self) -> NDArray[np.int64]:
@@ -108,15 +113,8 @@ class Replay:
     def _upload(self, step: ServerStep, mine: Contribution, base: Weights, groups: Groups) -> Upload:
         weights = base[_NAME].copy()
         weights[groups(mine.key)] += mine.local_steps
-        return Upload(
-            {_NAME: weights},
-            self._samples(mine.key),
-            base,
-            step.number - mine.version,
-            mine.local_steps,
-            compute_s=mine.compute_s,
-            upload_s=mine.upload_s,
-        )
+        stale, delays = step.number - mine.version, delays_s(mine, self._site)
+        return Upload({_NAME: weights}, self._samples(mine.key), base, stale, mine.local_steps, *delays)
 
     def _samples(self, key: np.uint64) -> int:
         """D_m, as the vehicle draws it when it trains."""

@@ -120,6 +120,8 @@ def _first_line(error: Exception) -> str:
 def check_export(file: Path, option: str = "export") -> None:
     if file.suffix.lower() not in _EXPORTS:
         raise InputError(f"{option} must end in one of {', '.join(_EXPORTS)}, got {str(file)!r}")
+    if not file.parent.is_dir():
+        raise InputError(f"{option} must be in a folder that is there, got {str(file)!r}")
 
 
 def export(table: pa.Table, file: Path) -> None:

@@ -29,7 +29,7 @@ from mobfl.experiments.folder import (
 from mobfl.experiments.pool import ALL, Pool, watching
 from mobfl.experiments.sweep_file import Request, Sweep
 from mobfl.files.json import plain
-from mobfl.learning.task import Task, TaskRequest
+from mobfl.learning.task import LOSS, Task, TaskRequest
 from mobfl.mobility.crossings import Crossings
 from mobfl.mobility.recorded import read_crossings
 from mobfl.mobility.sections import parse_section
@@ -70,21 +70,36 @@ def name_runs(sweep: Sweep, progress: Callable[[int], None] = lambda _: None) ->
 
     Runs of several studies that compute the same have the same name, and are computed once.
     """
-    named, mistakes = list[Planned](), dict[str, None]()
+    named, mistakes, scores = list[Planned](), dict[str, list[str]](), {LOSS.name: None}
     for done, request in enumerate(sweep.requests, start=1):
         try:
             job = _job(request)
             check_job(job)
             description = job.describe()
             named.append(Planned(_name(description), request, _work(description["plan"], job.road)))
+            scores |= dict.fromkeys(kpi.name for kpi in job.task.kpis)
         except (InputError, InfeasibleError) as error:
             run = f"{request.task}, plan {request.plan}, seed {request.seed}"
             lines = error.lines if isinstance(error, InputError) else [f"no plan is possible: {error.reason}"]
-            mistakes |= dict.fromkeys(f"{run}: {line}" for line in lines)
+            for line in lines:
+                mistakes.setdefault(line, []).append(run)
         progress(done)
     if mistakes:
-        raise InputError(mistakes)
+        raise InputError(f"{_first_of(runs)}: {line}" for line, runs in mistakes.items())
+    _check_targets(sweep, [*scores])
     return named
+
+
+def _first_of(runs: Sequence[str]) -> str:
+    """A mistake that all runs share is said once."""
+    return runs[0] if len(runs) == 1 else f"{runs[0]} and {len(runs) - 1} more"
+
+
+def _check_targets(sweep: Sweep, scores: Sequence[str]) -> None:
+    """A target that one task has and another has not is fine; one that none has would never be seen."""
+    unknown = [target.column for target in sweep.comparison.targets if target.column not in scores]
+    if sweep.comparison.baseline and unknown:
+        raise InputError(f"targets must be of {', '.join(scores)}, got {unknown[0]!r}")
 
 
 def _work(plan: Mapping[str, Any], scenario: Scenario) -> float:

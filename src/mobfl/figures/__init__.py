@@ -1,7 +1,7 @@
 """Figures for print: legible in greyscale, units on every axis. Needs the extra `figures`."""
 
 from mobfl.figures.canvas import check_plot_file
-from mobfl.figures.contests import draw_faster, draw_foretelling
+from mobfl.figures.contests import draw_faster, draw_predictors
 from mobfl.figures.experiments import draw_fig2, draw_fig3, draw_proxy, draw_proxy_over_time
 from mobfl.figures.following import draw_following
 from mobfl.figures.forecasts import draw_forecasts
@@ -19,9 +19,9 @@ __all__ = [
     "draw_fig3",
     "draw_following",
     "draw_forecasts",
-    "draw_foretelling",
     "draw_history",
     "draw_plan",
+    "draw_predictors",
     "draw_proxy",
     "draw_proxy_over_time",
     "draw_radio",

@@ -1,4 +1,4 @@
-"""Algorithms against a baseline, and what foretells who is ahead."""
+"""Algorithms against a baseline, and what predicts who is ahead."""
 
 import math
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mobfl.experiments.comparison import Row, TimeTo
-from mobfl.experiments.foretelling import MEASURES, Field, merit_name
+from mobfl.experiments.predictors import MEASURES, Field, merit_name
 from mobfl.figures.canvas import BLUE, BROWN, as_text, canvas, check_something_to_draw
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def _plain_ticks(axes: "Axes") -> None:
     axes.xaxis.set_minor_formatter(NullFormatter())
 
 
-def draw_foretelling(field: Field, at_s: float, file: Path) -> None:
+def draw_predictors(field: Field, at_s: float, file: Path) -> None:
     """Draws −L_min(t) of every algorithm against what was known of it before: a panel per measure, a mark per study."""
     check_something_to_draw(field.entrants)
     studies = list(dict.fromkeys(each.study for each in field.entrants))

@@ -1,4 +1,4 @@
-"""The paper's Figs. 2 and 3 from finished runs, and how well g foretells what they reached."""
+"""The paper's Figs. 2 and 3 from finished runs, and how well g predicts what they reached."""
 
 from collections.abc import Mapping, Sequence
 from itertools import cycle

@@ -47,7 +47,7 @@ def check_samples(pool: Pool, training: Training) -> None:
 
 
 def draw_batches(random: Random, held: Integers, steps: int, batch_size: int) -> Integers:
-    """A batch per local step, (steps, batch_size), each drawn anew without repetition."""
+    """A batch per local step, (steps, batch_size), each a new draw without repetition."""
     return np.stack([random.choice(held, batch_size, replace=False, shuffle=False) for _ in range(steps)])
 
 

@@ -48,7 +48,7 @@ class TorchTask:
         job = mobfl.Job(task, mobfl.load_scenario("paper"), plan="mobfl", seed=1)
         history = mobfl.train(job, "run")
 
-    `module` is one, or a function or class that makes one. Of a module every part is drawn anew by `reset_parameters`;
+    `module` is one, or a function or class that makes one. Every part of a module is drawn again by `reset_parameters`;
     what a function makes is taken as it is, so this is the way to begin with weights that are trained already.
     `train` and `validation` are pairs (inputs, targets) of tensors or arrays, or data sets with len() and [number] that
     give such pairs; float64 becomes float32. `loss` gives the mean over a batch. `kpis` maps a name or a `Kpi` to a

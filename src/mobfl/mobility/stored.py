@@ -70,7 +70,13 @@ def with_tracks(crossings: Crossings, file: Path) -> Crossings:
         except (KeyError, ValueError):
             got = ", ".join(shown(row.get(name)) for name in _SAMPLE_COLUMNS)
             raise broken_line(beside, line, f"numbers in {', '.join(_SAMPLE_COLUMNS)}", got) from None
-    counts = np.bincount(np.array(owner, np.int64), minlength=len(crossings)) if owner and min(owner) >= 0 else ()
+        if not 0 <= owner[-1] < len(crossings):
+            raise broken_line(beside, line, f"a crossing from 0 to {len(crossings) - 1}", owner[-1])
+    counts = np.bincount(np.array(owner, np.int64), minlength=len(crossings))
+    if not counts.all():
+        missing = int(np.argmin(counts))
+        must = f"must hold a track of every crossing of {file.name}"
+        raise InputError(f"{str(beside)!r} {must}, got none of row {missing}")
     if any(a > b for a, b in pairwise(owner)):
         raise broken_line(beside, 1, "the samples of one crossing after those of another", "others between them")
     first = np.append(0, np.cumsum(counts, dtype=np.int64))

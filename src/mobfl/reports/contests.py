@@ -8,8 +8,8 @@ import numpy as np
 from mobfl import figures
 from mobfl.errors import InputError
 from mobfl.experiments.comparison import SPENT, Contest, Row, TimeTo
-from mobfl.experiments.foretelling import MEASURES, Field, fields_of, mean_steps_until
 from mobfl.experiments.heard import Share, by_class, by_speed, shares
+from mobfl.experiments.predictors import MEASURES, Field, fields_of, mean_steps_until
 from mobfl.experiments.replay import Replay
 from mobfl.experiments.studies import Labelled
 from mobfl.learning.task import LOSS
@@ -120,11 +120,11 @@ def _show_curves(section: Section, contest: Contest, name: str, drawing: Drawing
             drawing.show(section, f"{name}-{kpi.name}{part}", text, partial(figures.draw_curves, chosen, kpi.name))
 
 
-# ---- what foretells ---------------------------------------------------------------------------------
+# ---- what predicts ----------------------------------------------------------------------------------
 
 
-def foretelling_sections(contests: Sequence[Contest], drawing: Drawing) -> list[Section]:
-    section = Section("foretelling", "What foretells who is ahead")
+def predictor_sections(contests: Sequence[Contest], drawing: Drawing) -> list[Section]:
+    section = Section("predictors", "What predicts who is ahead")
     section.text(
         "Effective steps are found without training: every upload advances a number by its steps under the server's"
         " own schedule and rule. g is Theorem 1's for rounds of one H and T, v its bound for anytime rounds. Delivered"
@@ -132,7 +132,7 @@ def foretelling_sections(contests: Sequence[Contest], drawing: Drawing) -> list[
         " pairs."
     )
     for number, field in enumerate(fields_of(contests), start=1):
-        _show_field(section, field, f"foretelling-{number}", drawing)
+        _show_field(section, field, f"predictors-{number}", drawing)
     return [section]
 
 
@@ -146,7 +146,7 @@ def _show_field(section: Section, field: Field, name: str, drawing: Drawing) -> 
     section.table(f"{name} correlation", ("Spearman's ρ of", *MEASURES), rows)
     at_s = field.instants_s[len(field.instants_s) // 2]
     caption = f"What every algorithm had reached by {at_s:g} s against what was known of it without training."
-    drawing.show(section, name, caption, partial(figures.draw_foretelling, field, at_s))
+    drawing.show(section, name, caption, partial(figures.draw_predictors, field, at_s))
 
 
 def _rho(rho: Estimate, pairs: int) -> str:

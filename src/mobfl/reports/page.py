@@ -20,7 +20,7 @@ from mobfl.experiments.targets import NO_COMPARISON, Comparison
 from mobfl.files.atomic import replaced
 from mobfl.learning.task import LOSS
 from mobfl.planning.planner import plan as best_plan
-from mobfl.reports.contests import foretelling_sections, heard_sections, show_contest
+from mobfl.reports.contests import heard_sections, predictor_sections, show_contest
 from mobfl.reports.sections import Drawing, Section, interval, said
 from mobfl.rounds.simulation import simulate
 from mobfl.scenario import FIELDS, RADIO_FIELDS, Scenario
@@ -52,7 +52,7 @@ def write_report(
     before = [_plan(studies[0].scenario, drawing), _agreement(studies, drawing)]
     shown = [_study(study, f"study-{n}", drawing, comparison) for n, study in enumerate(studies, start=1)]
     if contests:
-        sections = [*shown, *foretelling_sections(contests, drawing), *heard_sections(contests), *before]
+        sections = [*shown, *predictor_sections(contests, drawing), *heard_sections(contests), *before]
     else:
         sections = [*before, *shown, *_proxy_over_time(studies, drawing)]
     sections.append(_settings(studies, command))
@@ -223,7 +223,7 @@ def _proxy_over_time(studies: Sequence[Study], drawing: Drawing) -> list[Section
         times = np.linspace(0, study.scenario.training.duration_s, _TIMES + 1)[1:]
         series[study.title] = (times, spearman_over_time(times, study.points))
     section.text(
-        "g counts valid local steps per second. It foretells who is ahead while learning is limited by steps; it does"
+        "g counts valid local steps per second. It predicts who is ahead while learning is limited by steps; it does"
         " not know that averaging more uploads reduces noise, or that training saturates."
     )
     caption = "Spearman's ρ of g with −L_min(t) over the plans of a grid, as virtual time goes on."

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mobfl.rounds.rows import Rounds
 
 FOREVER = np.iinfo(np.int64).max
+_MOST_ERROR = 100.0  # a hundred stays: who is more wrong knows nothing either
 
 
 @dataclass(frozen=True)
@@ -39,16 +40,22 @@ class AsManyAsFit:
     def __post_init__(self) -> None:
         if self.knows not in KNOWLEDGE:
             raise InputError(f"plan anytime must have knows one of {', '.join(KNOWLEDGE)}, got {self.knows!r}")
-        if not 0 <= self.error < math.inf or (self.error and self.knows != "leaving"):
-            raise InputError(
-                f"plan anytime must have an error >= 0, with knows=leaving, got {self.error:g} with knows={self.knows}"
-            )
+        check_error("anytime", self.knows, self.error)
         if self.knows == "mean" and not 0 < self.mean_stay_s < math.inf:
             raise InputError(f"plan anytime must have a mean stay > 0 s with knows=mean, got {self.mean_stay_s:g}")
 
     def describe(self) -> dict[str, Any]:
         """As a plan's parameters; the mean stay is the road's."""
         return {"knows": self.knows, **({"error": self.error} if self.knows == "leaving" else {})}
+
+
+def check_error(plan: str, knows: Knows, error: float) -> None:
+    """Raises where a plan's vehicles cannot be wrong about their leaving by such a share of their stay."""
+    if not 0 <= error <= _MOST_ERROR or (error and knows != "leaving"):
+        raise InputError(
+            f"plan {plan} must have an error >= 0 and <= {_MOST_ERROR:g}, with knows=leaving, got {error:g} with"
+            f" knows={knows}"
+        )
 
 
 Steps: TypeAlias = int | AsManyAsFit

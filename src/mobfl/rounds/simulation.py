@@ -122,16 +122,10 @@ def simulate(
     if isinstance(local_steps, AsManyAsFit):
         return simulate_anytime(scenario, local_steps, round_s, rounds, seed, crossings, progress)
     plan, seen = FixedPlan(local_steps, round_s), ObservedTraffic.of(scenario, seed, crossings)
-    rounds = seen.whole_rounds(round_s, rounds)
-    delays, channel = delays_and_channel(scenario)
+    rounds, (delays, channel) = seen.whole_rounds(round_s, rounds), delays_and_channel(scenario)
     times = None if channel is None else theory.mean_transfers(scenario, local_steps, round_s)
     known = scenario if times is None else in_seconds(scenario, times)
-    if crossings is None:
-        road = Conditions.of(known)
-        rate, dwell = road.arrivals_per_s, road.dwell
-    else:
-        (chosen,) = seen.crossings
-        rate, dwell = chosen.arrivals_per_s, Empirical(chosen.dwell_s)
+    rate, dwell = _rate_and_dwell(known, None if crossings is None else next(iter(seen.crossings)))
     several, on_air = len(delays.classes) > 1, AirCounts()
     by_class = ClassCounts(len(delays.classes))
     watchers = [*([by_class.add] if several else []), *([on_air.add] if channel else [])]
@@ -156,6 +150,14 @@ def simulate(
         None if channel is None else on_air.result(8.0 * channel.upload_bytes, lasted_s, times),
         assumed_places(channel, crossings),
     )
+
+
+def _rate_and_dwell(scenario: Scenario, taking_part: Crossings | None) -> tuple[float, Dwell]:
+    """Of the scenario's own traffic, or of those who take part of a recording."""
+    if taking_part is not None:
+        return taking_part.arrivals_per_s, Empirical(taking_part.dwell_s)
+    road = Conditions.of(scenario)
+    return float(road.arrivals_per_s), road.dwell
 
 
 def _recorded(scenario: Scenario, crossings: Crossings, local_steps: int, round_s: float) -> tuple[Promise, str | None]:

@@ -12,7 +12,7 @@ from mobfl.learning.weights import Weights
 from mobfl.runs.job import Job
 from mobfl.scenario import Energy
 from mobfl.servers.site import Site
-from mobfl.servers.steps import Contribution, Effort, ServerStep
+from mobfl.servers.steps import Effort, ServerStep, delays_s
 
 
 @dataclass
@@ -70,11 +70,5 @@ class Costs:
         """As the schedule tells it; of one that does not, what its uploads took."""
         if step.effort is not None:
             return step.effort
-        return Effort(len(step.uploads), len(step.uploads), sum(self.compute_s(each) for each in step.uploads))
-
-    def compute_s(self, upload: Contribution) -> float:
-        """How long a vehicle's local steps took."""
-        if upload.compute_s:
-            return upload.compute_s
-        delay_s = self.site.draws.delay_s(upload.key, upload.attempt, upload.local_steps)
-        return delay_s - float(self.site.delays.transfer_s)
+        trained_s = (delays_s(each, self.site)[0] for each in step.uploads)
+        return Effort(len(step.uploads), len(step.uploads), sum(trained_s))

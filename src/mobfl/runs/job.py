@@ -29,6 +29,8 @@ from mobfl.servers.server import Server
 from mobfl.servers.site import Site
 from mobfl.servers.steps import server_steps
 
+_MOST_ROUNDS = 1e7
+
 
 @dataclass(frozen=True)
 class Job:
@@ -203,6 +205,14 @@ def _check_budget(job: Job) -> None:
         raise InputError(f"plan {schedule.name} sends some uploads in part: the codec must take a budget, got {wish}")
 
 
+def _check_rounds(round_s: float | None, duration_s: float) -> None:
+    """A T that is off by its unit would make a run that never ends."""
+    if round_s and duration_s / round_s > _MOST_ROUNDS:
+        raise InputError(
+            f"plan must have at most {_MOST_ROUNDS:g} rounds in {duration_s:g} s, got rounds of {round_s:g} s"
+        )
+
+
 def check_job(job: Job) -> float:
     """How many seconds of virtual time the job trains; raises if it cannot take a single server step."""
     stream(job.seed, "")  # which checks it
@@ -218,6 +228,7 @@ def check_job(job: Job) -> float:
     _check_along(job)
     _check_budget(job)
     refuse_falling(job.scenario, schedule)
+    _check_rounds(schedule.describe().get("round_s"), site.duration_s)
     if next(server_steps(schedule, site), None) is None:
         limit = "training.duration_s must be" if site.duration_s == training.duration_s else "the trace must last"
         raise InputError(f"{limit} at least {schedule.least}, got {site.duration_s:g} s")

@@ -20,7 +20,7 @@ from mobfl.runs.checkpoint import Checkpoint
 from mobfl.runs.costs import Costs
 from mobfl.runs.job import Job
 from mobfl.runs.memories import Memories
-from mobfl.servers.steps import Contribution, ServerStep
+from mobfl.servers.steps import Contribution, ServerStep, delays_s
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Visits:
             turn = self._turn(each.mine)
             upload, of_rule = self._turns.trained(turn, each.model, each.down, memory)
             upload, of_codec = self._sent(turn, upload, memory, each.mine.share)
-            trained_s, sent_s = self.costs.compute_s(each.mine), each.mine.upload_s or self.costs.upload_s
+            trained_s, sent_s = delays_s(each.mine, self.costs.site)
             arrived[each.place] = replace(upload, staleness=each.staleness, compute_s=trained_s, upload_s=sent_s)
             memory = {**of_rule, **of_codec}
         return Visited(key, arrived, memory)

@@ -6,9 +6,10 @@ They are rounds of a policy that orders `AsManyAsFit`; here they get their name,
 from typing import Any
 
 from mobfl import theory
-from mobfl.errors import InfeasibleError
+from mobfl.errors import InfeasibleError, InputError
 from mobfl.planning.trace import assumed_of
 from mobfl.rounds.orders import AsManyAsFit, FixedPlan
+from mobfl.scenario import MOST
 from mobfl.servers.choice import PlanRequest
 from mobfl.servers.rounds import BY_STEPS, PlannedRounds
 from mobfl.theory import Knows
@@ -20,6 +21,8 @@ def anytime(request: PlanRequest, round_s: float | None = None, knows: Knows = "
     As `--plan anytime:8,knows=leaving,error=0.1` asks for them; without T, with the best one.
     """
     asked = AsManyAsFit(knows, mean_stay_s(request), error)
+    if round_s is not None and not 0 < round_s <= MOST:
+        raise InputError(f"plan anytime must have T > 0 s and <= {MOST:g} s, got {round_s:g}")
     plan = FixedPlan(asked, best_anytime_round_s(request, knows) if round_s is None else float(round_s))
     assumed = assumed_of(knows, request.crossings)
     told = asked.describe() | ({"assumed": assumed} if assumed else {})
@@ -29,7 +32,7 @@ def anytime(request: PlanRequest, round_s: float | None = None, knows: Knows = "
 
 def needs_tracks(plan: str) -> bool:
     """Whether vehicles of this plan predict their leaving from where they are."""
-    return "knows=predicted" in plan
+    return "knows=predicted" in plan.replace(" ", "")
 
 
 def best_anytime_round_s(request: PlanRequest, knows: Knows) -> float:

@@ -91,7 +91,7 @@ def check_uploads(name: str, uploads: int) -> None:
 
 
 def first_uploads(uploads: int) -> str:
-    return f"as long as its first {uploads} uploads take" if uploads > 1 else "as long as its first upload takes"
+    return f"as long as its first {uploads:g} uploads take" if uploads > 1 else "as long as its first upload takes"
 
 
 def asynchronous_steps(site: Site, set_out: SetOut, uploads: int) -> Iterator[ServerStep]:

@@ -2,13 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import inf
 from typing import Any
 
 from mobfl.errors import InputError
 from mobfl.mobility.predicting import NO_WAYS
 from mobfl.rounds.fitting import expected_stay_s
-from mobfl.rounds.orders import AsManyAsFit
+from mobfl.rounds.orders import AsManyAsFit, check_error
 from mobfl.servers.anytime import mean_stay_s
 from mobfl.servers.choice import PlanRequest
 from mobfl.servers.site import Site, Vehicle
@@ -34,10 +33,7 @@ class Leaving:
         """As a plan's parameters have it."""
         if knows not in _KNOWN:
             raise InputError(f"plan {plan} must have knows one of {', '.join(_KNOWN)}, got {knows!r}")
-        if not 0 <= error < inf or (error and knows != "leaving"):
-            raise InputError(
-                f"plan {plan} must have an error >= 0, with knows=leaving, got {error:g} with knows={knows}"
-            )
+        check_error(plan, knows, error)
         return cls(knows, mean_stay_s(request), error)
 
     def describe(self) -> dict[str, Any]:

@@ -19,12 +19,12 @@ MODULE:OBJECT, or a name that an installed package brings
              a schedule or a policy of one's own
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict, fields
 from typing import Any, TypeAlias
 
-from mobfl.errors import InfeasibleError, InputError
+from mobfl.errors import InfeasibleError, InputError, MobflError, PartError
 from mobfl.learning.rules import GUARDED_MEAN, RULES, Chain, Rule, chain_of
 from mobfl.mobility.crossings import Crossings
 from mobfl.parts import Kind, Wish, said
@@ -44,7 +44,7 @@ from mobfl.servers.selected import NamedSelection
 from mobfl.servers.selections import SELECTIONS
 from mobfl.servers.server import SHORTHANDS, Server
 from mobfl.servers.steps import Schedule
-from mobfl.theory import Conditions, Delays
+from mobfl.theory import Conditions, Delays, Knows
 
 # What a run can be given as its plan; all of them become a schedule.
 AnyPlan: TypeAlias = "Schedule | Plan | tuple[int, float] | str"
@@ -141,36 +141,45 @@ def _named(wish: Wish, request: PlanRequest) -> Schedule:
         return _planned(wish.name, request)
     if wish.name in _WITH_ROUNDS:
         wish = _with_rounds(wish, request)
-    elif wish.name in _FIRST_WORDS and wish.words:
+    elif wish.name in _FIRST_WORDS:
         wish = _with_first_word(wish)
     return _as_schedule(SCHEDULES.build(wish, request), str(wish))
 
 
 def _with_first_word(wish: Wish) -> Wish:
-    """Its first word is a number that has a name."""
+    """Its first word is a number that has a name; it may be left out."""
     key, meaning = _FIRST_WORDS[wish.name]
+    words, rest = _words_first(wish, [key])
+    if not words:
+        return wish
     try:
-        (number,) = map(float, wish.words)
+        (number,) = map(float, words)
     except ValueError:
-        letter, _, rest = meaning.partition(",")
+        letter, _, must = meaning.partition(",")
         raise InputError(
-            f"plan {wish.name} must go on with :{letter},NAME=VALUE,{rest}, got {','.join(wish.words)!r}"
+            f"plan {wish.name} must go on with :{letter},NAME=VALUE,{must}, got {','.join(words)!r}"
         ) from None
-    if key in wish.values:
-        raise InputError(f"plan {wish.name} must give {key} once, got it twice")
-    return Wish(wish.name, (), {key: number, **wish.values})
+    return Wish(wish.name, (), {key: number, **rest})
+
+
+def _words_first(wish: Wish, keys: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
+    """What stands in these places, be it there or by its name, and what else is given."""
+    named = {key: str(wish.values[key]) for key in keys if key in wish.values}
+    for key in keys[: len(wish.words)]:
+        if key in named:
+            raise InputError(f"plan {wish.name} must give {key} once, got it twice")
+    words = [*wish.words, *(named.get(key, "best") for key in keys[len(wish.words) :])] if named else [*wish.words]
+    return words, {key: value for key, value in wish.values.items() if key not in keys}
 
 
 def _with_rounds(wish: Wish, request: PlanRequest) -> Wish:
     """Its words are H and T as for rounds, the planner's without them; `selected` may have `fit` for H."""
-    values = {key: value for key, value in wish.values.items() if key in ("knows", "error")}
-    of_selection = {key: value for key, value in wish.values.items() if key not in ("by", "knows", "error")}
+    words, values = _words_first(wish, ["local_steps", "round_s"])
     if wish.name == "selected":
-        by = SELECTIONS.parse(str(wish.values.get("by", "fedcs")))
+        of_selection = {key: values.pop(key) for key in [*values] if key not in ("by", "knows", "error")}
+        by = SELECTIONS.parse(str(values.get("by", "fedcs")))
         values["by"] = NamedSelection.of(Wish(by.name, by.words, {**by.values, **of_selection}))
-    else:
-        values |= {key: value for key, value in wish.values.items() if key not in values}
-    h, t = _steps_and_round(wish, request)
+    h, t = _steps_and_round(Wish(wish.name, tuple(words), values), request)
     return Wish(wish.name, (), {"local_steps": h, "round_s": t, **values})
 
 
@@ -194,28 +203,38 @@ def _steps_and_round(wish: Wish, request: PlanRequest) -> tuple[int | None, floa
 
 def _with_steps(wish: Wish, request: PlanRequest) -> Schedule:
     """A schedule whose first word is H; the planner's without it."""
-    if len(wish.words) > 1:
-        raise InputError(f"plan {wish.name} must go on with :H,NAME=VALUE, got {','.join(wish.words)!r}")
+    words, values = _words_first(wish, ["local_steps"])
+    if len(words) > 1:
+        raise InputError(f"plan {wish.name} must go on with :H,NAME=VALUE, got {','.join(words)!r}")
     try:
-        h = local_steps_of(wish.words[0] if wish.words else "best", request)
+        h = local_steps_of(words[0] if words else "best", request)
     except ValueError:
         raise InputError(
-            f"plan {wish.name} must have a whole H >= 1, best or epoch after its colon, got {wish.words[0]!r}"
+            f"plan {wish.name} must have a whole H >= 1, best or epoch after its colon, got {words[0]!r}"
         ) from None
     if h is None:
         h = request.best_plan().numbers[0]
-    return SCHEDULES.build(Wish(wish.name, (), {"local_steps": h, **wish.values}), request)
+    return SCHEDULES.build(Wish(wish.name, (), {"local_steps": h, **values}), request)
 
 
 def _as_schedule(found: Any, name: str) -> Schedule:
     """A policy becomes a schedule of rounds."""
     if hasattr(found, "steps"):
         return found if hasattr(found, "describe") else OwnSchedule(found, name)
-    first = found.next_order(None)
+    first = _first_order(found, name)
     if not isinstance(first, Order):
         raise InputError(f"plan {name} must give a mobfl.Order, got {first!r:.60}")
     description = {"policy": name, "local_steps": first.fixed_steps, "round_s": None}
     return PlannedRounds(found, description, BY_STEPS if first.fixed_steps is None else GUARDED_MEAN)
+
+
+def _first_order(policy: Any, name: str) -> Any:
+    try:
+        return policy.next_order(None)
+    except MobflError:
+        raise
+    except Exception as error:  # its own code failed, and nobody else's
+        raise PartError(f"plan {name} gives no first order: {type(error).__name__}: {error}") from error
 
 
 class OwnSchedule:
@@ -268,7 +287,7 @@ def adaptive_rounds(
     factor: float = Settings.factor,
     every_s: float = Settings.every_s,
     prior: float = Settings.prior,
-    knows: str = "",
+    knows: Knows | None = None,
     error: float = 0.0,
 ) -> Schedule:
     """H and T that follow the traffic, from the planner's on; with `knows`, T of anytime rounds.
@@ -279,9 +298,9 @@ def adaptive_rounds(
     road = request.scenario
     if (reason := plan(road).reason) is not None:
         raise InfeasibleError(reason)
-    if error and not knows:
+    if error and knows is None:
         raise InputError(f"plan adaptive must have an error with knows=leaving, got {error:g} without it")
-    asked = AsManyAsFit(knows, float(Conditions.of(road).mean_dwell_s), error) if knows else None  # type: ignore[arg-type]
+    asked = None if knows is None else AsManyAsFit(knows, float(Conditions.of(road).mean_dwell_s), error)
     policy = AdaptivePolicy(road, Delays.of(road), settings, OnlyT(asked) if asked else OneH())
     h = policy.next_order(None).fixed_steps
     told = {**asdict(settings), **(asked.describe() if asked else {})}

@@ -132,7 +132,10 @@ def spent(rows: VehicleRows, delays: Delays) -> tuple[NDArray[np.bool_], Array, 
 def deployable(schedule: Schedule) -> Policy:
     """The policy of a schedule that sees only the past; raises for one that is for simulation only."""
     if not isinstance(schedule, PlannedRounds):
-        raise InputError(f"plan must have rounds of a length T to be deployed, got {schedule.name}")
+        raise InputError(
+            "plan must see only the past to be deployed, as H,T, mobfl, anytime, adaptive or a policy of your own does,"
+            f" got {schedule.name}"
+        )
     return schedule.policy
 
 

@@ -21,6 +21,8 @@ from mobfl.servers.site import Site, Vehicle
 from mobfl.servers.steps import ServerStep
 from mobfl.theory import Knows
 
+_MOST_PARTS = 1000  # every one of them is looked at as a vehicle sets out
+
 
 @dataclass(frozen=True)
 class StayAware:
@@ -87,8 +89,8 @@ def stay_aware(
     As `--plan stay-aware:2,knows=leaving,error=0.1` asks for it. Without a `part_s` a vehicle that knows nothing of its
     leaving uploads after every n-th of the road's mean stay.
     """
-    if not (float(parts).is_integer() and parts >= 1):
-        raise InputError(f"plan stay-aware must have a whole number of parts >= 1, got {parts:g}")
+    if not (float(parts).is_integer() and 1 <= parts <= _MOST_PARTS):
+        raise InputError(f"plan stay-aware must have a whole number of parts >= 1 and <= {_MOST_PARTS}, got {parts:g}")
     if not 0 <= part_s < inf or (part_s and knows != "nothing"):
         raise InputError(
             f"plan stay-aware must have a part_s >= 0, with knows=nothing, got {part_s:g} with knows={knows}"

@@ -42,6 +42,16 @@ class Contribution:
     share: float = 1.0
 
 
+def delays_s(upload: Contribution, site: Site) -> tuple[float, float]:
+    """How many seconds an upload's local steps and its transfer took, also where its schedule does not tell."""
+    if upload.compute_s:
+        compute_s = upload.compute_s
+    else:
+        delay_s = site.draws.delay_s(upload.key, upload.attempt, upload.local_steps)
+        compute_s = delay_s - float(site.delays.transfer_s)
+    return compute_s, upload.upload_s or float(site.delays.upload_s)
+
+
 @dataclass(frozen=True)
 class Effort:
     """What a server step took of everybody, lost work included.

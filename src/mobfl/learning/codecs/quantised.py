@@ -53,7 +53,7 @@ class Quantised:
 
     def _scales(self, changes: Floats) -> NDArray[np.float32]:
         """A bucket's largest change, rounded up to what travels; not finite where a number is not."""
-        starts = np.arange(0, len(changes), int(self.bucket))
+        starts = np.arange(0, len(changes), self._in_bucket(len(changes)))
         most = np.maximum.reduceat(np.abs(changes), starts) if len(changes) else np.empty(0)
         with np.errstate(over="ignore"):
             scales = most.astype(FLOAT)
@@ -61,7 +61,11 @@ class Quantised:
 
     def _steps(self, scales: NDArray[np.float32], count: int) -> Floats:
         """The distance of the grid's lines, for every number."""
-        return np.repeat(scales.astype(np.float64) / self._levels, int(self.bucket))[:count]
+        return np.repeat(scales.astype(np.float64) / self._levels, self._in_bucket(count))[:count]
+
+    def _in_bucket(self, count: int) -> int:
+        """How many numbers the first bucket has, of so many: a bucket may be larger than the model."""
+        return int(min(self.bucket, max(count, 1)))
 
     def decode(self, data: bytes, base: Weights) -> Weights:
         """Of a scale that is not finite come numbers that are not: the upload is readable, and will be rejected."""

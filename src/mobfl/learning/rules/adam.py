@@ -5,6 +5,7 @@ and τ.
 """
 
 from dataclasses import dataclass
+from math import inf
 from typing import ClassVar
 
 import numpy as np
@@ -33,7 +34,7 @@ class ServerAdam:
             if not 0 <= value < 1:
                 raise InputError(f"{self._name} must have a {name} >= 0 and < 1, got {value:g}")
         for name, value in (("rate", self.rate), ("tau", self.tau)):
-            if not value > 0:
+            if not 0 < value < inf:
                 raise InputError(f"{self._name} must have a {name} > 0, got {value:g}")
 
     def init(self, model: Weights) -> State:

@@ -47,5 +47,9 @@ class DelayWeights:
 
     def share(self, upload: Upload) -> float:
         """Who is quicker than usual counts for more, but never for more than all."""
-        delays = self.training ** (upload.compute_s - self.usual_s) * self.upload ** (upload.upload_s - self.usual_s)
+        try:
+            trained = self.training ** (upload.compute_s - self.usual_s)
+            delays = trained * self.upload ** (upload.upload_s - self.usual_s)
+        except OverflowError:  # quicker than usual by more than numbers tell
+            return 1.0
         return min(1.0, self.mixing * delays * float(1 + upload.staleness) ** -self.staleness_power)

@@ -5,6 +5,7 @@ Classification", arXiv:1909.06335, 2019.
 """
 
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 
@@ -23,7 +24,7 @@ class ServerMomentum:
     def __post_init__(self) -> None:
         if not 0 <= self.beta < 1:
             raise InputError(f"momentum must have a beta >= 0 and < 1, got {self.beta:g}")
-        if not self.rate > 0:
+        if not 0 < self.rate < inf:
             raise InputError(f"momentum must have a rate > 0, got {self.rate:g}")
 
     def init(self, model: Weights) -> State:

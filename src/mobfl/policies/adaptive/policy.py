@@ -12,7 +12,7 @@ from mobfl.theory import Delays
 class AdaptivePolicy:
     """H and T that follow the traffic, or T alone.
 
-    Asked for a first order it begins anew, so that runs repeat and resume.
+    Asked for a first order it starts again, so that runs repeat and resume.
     """
 
     def __init__(

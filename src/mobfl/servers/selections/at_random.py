@@ -20,4 +20,4 @@ class AtRandom:
         check_slots("random", self.slots)
 
     def choose(self, there: Sequence[Candidate], ahead: RoundAhead, seen: Seen | None) -> Sequence[Candidate]:  # noqa: ARG002
-        return sorted(there, key=lambda each: each.draw)[: self.slots]
+        return sorted(there, key=lambda each: each.draw)[: int(self.slots)]

@@ -39,7 +39,7 @@ class Bandit:
     def choose(self, there: Sequence[Candidate], ahead: RoundAhead, seen: Seen | None) -> Sequence[Candidate]:  # noqa: ARG002
         self._learn(seen)
         total = sum(self._tried.values())
-        return sorted(there, key=lambda each: (-self._index(self._arm(each), total), each.draw))[: self.slots]
+        return sorted(there, key=lambda each: (-self._index(self._arm(each), total), each.draw))[: int(self.slots)]
 
     def _learn(self, seen: Seen | None) -> None:
         if seen is None:

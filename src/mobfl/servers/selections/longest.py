@@ -19,4 +19,4 @@ class Longest:
         check_slots("longest", self.slots)
 
     def choose(self, there: Sequence[Candidate], ahead: RoundAhead, seen: Seen | None) -> Sequence[Candidate]:  # noqa: ARG002
-        return sorted(there, key=lambda each: (-each.left_s, each.draw))[: self.slots]
+        return sorted(there, key=lambda each: (-each.left_s, each.draw))[: int(self.slots)]

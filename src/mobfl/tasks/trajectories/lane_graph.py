@@ -35,7 +35,7 @@ class Relations:
     taken: NDArray[np.int32]
 
     def among(self, chosen: Integers) -> "Relations":
-        """The relations among these nodes, which are counted anew."""
+        """The relations among these nodes, which are numbered again."""
         place = np.full(len(self.starts) - 1, -1, np.int32)
         place[chosen] = np.arange(len(chosen), dtype=np.int32)
         return Relations(*_among(self.starts, self.taken, chosen, place))

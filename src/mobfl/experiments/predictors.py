@@ -1,4 +1,4 @@
-"""What foretells who is ahead: effective steps, what the plan promises, delivered steps, and what averaging is worth.
+"""What predicts who is ahead: effective steps, what the plan promises, delivered steps, and what averaging is worth.
 
 A pair is an algorithm in one setting, its mean over seeds: runs of one algorithm share what is promised. Studies that
 differ by the density of traffic alone stand side by side, for the same steps on the same data should be worth the same.
