@@ -101,14 +101,14 @@ def wrong(paper: Scenario, kind: str, within: float, seeds: range) -> int:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_searches_are_right_as_often_as_they_say(paper: Scenario, kind: str) -> None:
-    searches = 20
+    searches = 20 if kind == "steady" else 100  # where many plans about T_min are alike, which takes longer
     misses = wrong(paper, kind, 0.01, range(searches))
     assert stats.binomtest(misses, searches, ERROR, "greater").pvalue > FALSE_ALARMS
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("within", [0.03, 0.01, 0.002])
+@pytest.mark.parametrize("within", [0.03, 0.002])
 def test_hundreds_of_searches_are_right_as_often_as_they_say(paper: Scenario, kind: str, within: float) -> None:
     searches = 100
     misses = wrong(paper, kind, within, range(1000, 1000 + searches))

@@ -38,7 +38,7 @@ _STRETCHES_WANTED = 256  # on a level after the first: few are run at first, and
 _MOST_AT_ONCE = 4.0  # times as many stretches as there are
 _FIRST_STRETCHES, _FIRST_STAYS, _SURE = 16, 8.0, 3.0
 _MORE_LOOKS = 4  # at a surface, before the lattice is made finer instead
-_ROUNDING = 1e-12
+_ROUNDING, _BELOW = 1e-12, 0.999  # so that no rounding rules out the plan that made the floor
 
 
 class Evaluate(Protocol):
@@ -110,8 +110,8 @@ class _Search:
     def __init__(
         self, evaluate: Evaluate, space: Space, within: float, stretches: int, progress: Callable[[Stage], None]
     ) -> None:
-        self._evaluate, self._space, self._within = evaluate, space, within
-        self._stretches, self._progress = stretches, progress
+        self._evaluate, self._space, self._within, self._progress = evaluate, space, within, progress
+        self.first_look = stretches
         self._used = 0  # stretches so far
         self._tries = 0  # at surfaces
         self._done = 0.0
@@ -143,10 +143,6 @@ class _Search:
         first, self._used = self._used, self._used + count
         return first
 
-    @property
-    def first_look(self) -> int:
-        return self._stretches
-
     def tell(self, race: "_Race", regret: float) -> None:
         """Work grows with the square of how well plans are told apart."""
         last = math.ceil(math.log(max(_SLACK / (_SURFACE_FROM * self._within), 1.0), _SLACK_FALLS))
@@ -171,7 +167,7 @@ class _Search:
             errors = samples.std(axis=1, ddof=1) / math.sqrt(_FIRST_STRETCHES)
             floor = max(floor, float((samples.mean(axis=1) - _SURE * errors).max()))
             if round_s >= space.longest_s or space.worth(space.most_steps) / round_s < floor:
-                return floor
+                return _BELOW * floor
             round_s = min(2 * round_s, space.longest_s)
 
     def _top(self, race: "_Race", lattice: Lattice) -> Top | None:
