@@ -31,7 +31,7 @@ def planned(tables: Any) -> Any:
     """The plan; with a radio the quick one, and the mean transfer times that it is for."""
     scenario = scenario_from(tables)
     best = plan(scenario) if scenario.radio is None else plan_quickly(scenario)
-    answer = {"plan": best.to_dict(), "contributing_visit_prob": None, "toml": scenario.to_toml()}
+    answer: dict[str, Any] = {"plan": best.to_dict(), "contributing_visit_prob": None, "toml": scenario.to_toml()}
     if best.reason is not None:
         return plain(answer)
     h, t, _ = best.numbers
