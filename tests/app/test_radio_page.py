@@ -70,3 +70,11 @@ def test_nonsense_in_the_radio_is_told_and_a_road_in_seconds_has_none_of_it(page
     page.get_by_label("size and a radio").check()
     until(page, "document.getElementById('radio-says').textContent.startsWith('Planner: fixed-point')")
     assert page.input_value('[id="field-radio.path_loss"]') == "urban-los"
+
+
+def test_a_plan_that_promises_nothing_says_so(page: Any) -> None:
+    crowd = 'radio.path_loss="urban-nlos"&link.model_bytes=14835468&traffic.arrivals_per_s=0.5'
+    page.evaluate(f"location.hash = '#plan?from=paper-radio&{crowd}'")
+    page.locator("#plan-says", has_text="let anybody upload in time").first.wait_for()
+    assert page.inner_text("#best-g") == "0 /s"
+    assert page.is_hidden("#pictures")
