@@ -44,6 +44,11 @@ def test_what_is_wrong_is_told_in_a_sentence(tmp_path: Path, monkeypatch: pytest
         (["radio", "urban-radio", "--set", "link.upload_s=1"], "link must give only sizes with a radio"),
         (["radio", "urban-radio", "--plot", "radio.doc"], "--plot must end in one of"),
         (["plan", "paper-radio"], "the scenario has a radio"),
+        (["radio", "urban-radio", "--over-arrivals", "0"], "--over-arrivals must be 1 to 12 numbers above 0"),
+        (["radio", "urban-radio", "--over-arrivals", "much"], "--over-arrivals must be 1 to 12 numbers above 0"),
+        (["radio", "--over-arrivals", "0.1"], "the scenario must have a radio"),
+        (["radio", "urban-radio", "--over-rounds"], "--over-rounds must have --plot FILE"),
+        (["radio", "urban-radio", "--over-rounds", "--over-arrivals", "1"], "must be given one at a time, got both"),
     ):
         with pytest.raises(InputError) as caught:
             cli.main(arguments, standalone_mode=False)
@@ -55,6 +60,22 @@ def test_a_band_that_is_too_narrow_is_infeasible() -> None:
     done = run("radio", "urban-radio", "--set", "radio.uplink_hz=1e4")
     assert (done.returncode, done.stderr) == (3, "")
     assert "No upload is possible: an upload alone takes" in done.stdout
+
+
+def test_promises_over_arrivals_as_table_json_and_figure(tmp_path: Path) -> None:
+    asked = ("radio", "urban-radio", "--over-arrivals", "0.1,0.2", "--rounds", "30")
+    table = run(*asked, "--plot", "kept.png", cwd=tmp_path)
+    assert (table.returncode, table.stderr) == (0, "")
+    assert "promised by the quick plan, and simulated (95 % intervals)" in table.stdout
+    assert table.stdout.count("±") == 4
+    assert (tmp_path / "kept.png").read_bytes().startswith(b"\x89PNG")
+    told = json.loads(run(*asked, "--json").stdout)
+    assert [each["arrivals_per_s"] for each in told] == [0.1, 0.2]
+    assert all(each["plan"]["planner"] == "fixed-point" for each in told)
+    assert all(each["rounds"] == 30 and each["mean_uploads"] > 0 for each in told)
+    none = run("radio", "urban-radio", "--set", "radio.uplink_hz=1e4", "--over-arrivals", "0.1")
+    assert (none.returncode, none.stderr) == (3, "")
+    assert "widen radio.uplink_hz" in none.stdout
 
 
 def test_radios_are_listed() -> None:

@@ -3,7 +3,7 @@
 from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 from mobfl.learning.holdings import SPLITS
-from mobfl.scenario import FIELDS
+from mobfl.scenario import FIELDS, RADIO_FIELDS
 from mobfl.scenario.symbols import SYMBOLS
 
 
@@ -21,6 +21,11 @@ SLIDERS = {
     "traffic.speed_sd_mps": Slider(0, 15),
     "traffic.arrivals_per_s": Slider(0.001, 5, log=True),
     "traffic.participation": Slider(0.01, 1),
+    "radio.carrier_ghz": Slider(0.5, 60, log=True),
+    "radio.uplink_hz": Slider(1e5, 1e9, log=True),
+    "radio.downlink_hz": Slider(1e5, 1e9, log=True),
+    "radio.vehicle_dbm": Slider(-10, 50),
+    "radio.station_dbm": Slider(-10, 50),
     "link.model_bytes": Slider(1e3, 1e9, log=True),
     "link.downlink_bps": Slider(1e5, 1e9, log=True),
     "link.uplink_bps": Slider(1e5, 1e9, log=True),
@@ -46,12 +51,18 @@ SLIDERS = {
 _NOT_TYPED = {
     "compute.step_samples", "link.download_bytes", "link.upload_bytes", "energy.transmit_w", "energy.compute_w",
 }  # fmt: skip
+# Of a radio the page has what decides most.
+_RADIO = (
+    "radio.path_loss", "radio.carrier_ghz", "radio.uplink_hz", "radio.downlink_hz", "radio.vehicle_dbm",
+    "radio.station_dbm", "radio.sharing", "radio.download", "radio.fading",
+)  # fmt: skip
+_ALL = {key: RADIO_FIELDS[key] for key in _RADIO} | FIELDS
 _BOUNDS = ("gt", "ge", "lt", "le")
 
 
 def fields() -> list[dict[str, Any]]:
-    """Every value of a scenario, in the order of its tables."""
-    return [_field(key) for key in FIELDS if key not in _NOT_TYPED]
+    """Every value of a scenario, the radio's first, in the order of its tables."""
+    return [_field(key) for key in _ALL if key not in _NOT_TYPED]
 
 
 def _field(key: str) -> dict[str, Any]:
@@ -70,13 +81,13 @@ def _choices(key: str) -> list[str]:
     """Of the splits those that any task may have; one that belongs to a task alone is written into the TOML."""
     if key == "training.split":
         return list(SPLITS)
-    annotation = FIELDS[key].annotation
+    annotation = _ALL[key].annotation
     return list(get_args(annotation)) if get_origin(annotation) is Literal else []
 
 
 def _kind(key: str) -> str:
     """How it is entered: a choice, a number, a whole number, or a whole number that may be a range."""
-    annotation = FIELDS[key].annotation
+    annotation = _ALL[key].annotation
     if _choices(key):
         return "choice"
     kinds = set(get_args(annotation)) | {annotation}
@@ -88,7 +99,7 @@ def _kind(key: str) -> str:
 def _rules(key: str) -> dict[str, float]:
     """The bounds for a single number: what is beyond is not computed, and the server says why."""
     found = dict[str, float]()
-    for part in [FIELDS[key], *get_args(FIELDS[key].annotation)]:
+    for part in [_ALL[key], *get_args(_ALL[key].annotation)]:
         for rule in getattr(part, "metadata", getattr(part, "__metadata__", ())):
             rules = [rule, *getattr(rule, "metadata", ())]
             found |= {name: getattr(each, name) for each in rules for name in _BOUNDS if hasattr(each, name)}

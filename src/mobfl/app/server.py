@@ -5,6 +5,7 @@ GET  /api/start   the fields, the packaged scenarios, what there is
 POST /api/plan    a scenario's plan, and its TOML
 POST /api/anytime the plan of its anytime rounds
 POST /api/road    rounds of a simulation
+POST /api/delivered  what simulated rounds make of a plan
 POST /api/trace   an uploaded trace, compared with Poisson traffic; DELETE with its job calls it off
 GET  /api/curve   a run's loss or KPI over virtual time
 GET  /api/live    the runs, and what changes
@@ -35,13 +36,14 @@ from mobfl.app.security import SameOriginOnly
 from mobfl.app.token import TokenNeeded
 from mobfl.app.workers import Answer, Lane, Limits
 from mobfl.errors import InputError
+from mobfl.scenario import Scenario
 
 _KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
 _MOST_STREAMS = 16
 _MOST_SEED = 2**31
 _LEAST_ROUND_S, _LONGEST_ROUND_S = 1e-3, 1e9
 PLANS = Limits(seconds=30, mib=1024, at_once=2, waiting=30)
-ROADS = Limits(seconds=30, mib=1024, at_once=2, waiting=30)
+ROADS = Limits(seconds=120, mib=1024, at_once=2, waiting=30)
 TRACES = Limits(seconds=300, mib=2048, at_once=2, waiting=6)
 
 
@@ -59,6 +61,7 @@ def build(
         Route("/api/plan", answers.plan, methods=["POST"]),
         Route("/api/anytime", answers.anytime, methods=["POST"]),
         Route("/api/road", answers.road, methods=["POST"]),
+        Route("/api/delivered", answers.delivered, methods=["POST"]),
         Route("/api/trace", answers.trace, methods=["POST"]),
         Route("/api/trace", answers.cancel_trace, methods=["DELETE"]),
         Route("/api/curve", answers.curve),
@@ -130,12 +133,18 @@ class _Answers:
 
     async def _rounds(self, request: Request) -> Response:
         asked = await read_table(request)
-        scenario = planning.scenario_from(asked.get("tables"))
-        h = whole(asked, "local_steps", 1, planning.MOST_STEPS)
-        t = positive(asked, "round_s", _LEAST_ROUND_S, _LONGEST_ROUND_S)
+        scenario, h, t = _plan_asked(asked)
         seed, count = whole(asked, "seed", 0, _MOST_SEED), whole(asked, "count", 1, road.MOST_AT_ONCE)
         first = whole(asked, "first", 0, road.MOST_ROUNDS - count)
         work = self._roads.run(road.passing_rounds, scenario, h, t, seed, first, count)
+        return _told(await while_awaited(request, work))
+
+    async def delivered(self, request: Request) -> Response:
+        with self._roads.place():
+            return await self._jobs.run(self._delivered(request))
+
+    async def _delivered(self, request: Request) -> Response:
+        work = self._roads.run(road.delivered, *_plan_asked(await read_table(request)))
         return _told(await while_awaited(request, work))
 
     async def trace(self, request: Request) -> Response:
@@ -179,6 +188,13 @@ class _Answers:
         if self._runs is None:
             raise HTTPException(404, "there is no folder of runs: start with mobfl app --runs FOLDER")
         return self._runs
+
+
+def _plan_asked(asked: dict[str, Any]) -> tuple[Scenario, int, float]:
+    """The scenario with the H and T to try on it."""
+    scenario = planning.scenario_from(asked.get("tables"))
+    h = whole(asked, "local_steps", 1, planning.MOST_STEPS)
+    return scenario, h, positive(asked, "round_s", _LEAST_ROUND_S, _LONGEST_ROUND_S)
 
 
 def _knows(request: Request) -> str:

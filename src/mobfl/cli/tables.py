@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from mobfl.rounds.anytime import AnytimeSimulation
     from mobfl.rounds.by_class import ClassResult
     from mobfl.rounds.estimates import Estimate
+    from mobfl.rounds.kept_promises import KeptPromise
     from mobfl.rounds.simulation import Simulation
     from mobfl.runs.by_class import ClassShare
     from mobfl.runs.history import History
@@ -130,6 +131,41 @@ def print_radio(console: Console, scenario: Scenario, title: str, there: "Covera
         console.print("\nlink.model_bytes is not given: how long an upload takes is unknown.", soft_wrap=True)
     if reason is not None:
         console.print(f"\n[bold]No upload is possible[/bold]: {reason}.", soft_wrap=True)
+
+
+def print_kept_promises(console: Console, kept: "Sequence[KeptPromise]") -> None:
+    """Promised and delivered, a line for every number of arrivals."""
+    table = Table(box=None)
+    for column in (
+        "λ (1/s)",
+        "H",
+        "T (s)",
+        "promised empty",
+        "simulated empty",
+        "promised g (1/s)",
+        "simulated g (1/s)",
+    ):
+        table.add_column(column, justify="right")
+    for each in kept:
+        table.add_row(f"{each.arrivals_per_s:g}", *_kept_row(each))
+    told = "[bold]Rounds without upload, and g[/bold]: promised by the quick plan, and simulated (95 % intervals)"
+    console.print(told, soft_wrap=True)
+    console.print(table)
+    for each in kept:
+        if each.plan.reason is not None:
+            console.print(f"λ = {each.arrivals_per_s:g}: {each.plan.reason}.", soft_wrap=True)
+
+
+def _kept_row(kept: "KeptPromise") -> list[str]:
+    if kept.rounds is None or kept.objective is None:
+        return ["–"] * 6
+    h, t, promised = kept.plan.numbers
+    empty, g = kept.rounds.empty_prob, kept.objective
+    return [
+        f"{h}", f"{t:.1f}", f"{kept.rounds.expected_empty_prob:.3f}",
+        f"{empty.value:.3f} ± {(empty.high - empty.low) / 2:.3f}",
+        f"{promised:.3f}", f"{g.value:.3f} ± {(g.high - g.low) / 2:.3f}",
+    ]  # fmt: skip
 
 
 def _crowds(there: "Coverage") -> str:

@@ -8,6 +8,7 @@ from mobfl.figures.forecasts import draw_forecasts
 from mobfl.figures.histories import draw_curves, draw_history, draw_times_to_target
 from mobfl.figures.plans import draw_plan
 from mobfl.figures.radio import draw_radio
+from mobfl.figures.radio_plans import draw_kept_promises, draw_radio_plan
 from mobfl.figures.simulations import draw_anytime_simulation, draw_simulation, draw_uploads
 
 __all__ = [
@@ -20,11 +21,13 @@ __all__ = [
     "draw_following",
     "draw_forecasts",
     "draw_history",
+    "draw_kept_promises",
     "draw_plan",
     "draw_predictors",
     "draw_proxy",
     "draw_proxy_over_time",
     "draw_radio",
+    "draw_radio_plan",
     "draw_simulation",
     "draw_times_to_target",
     "draw_uploads",

@@ -4,7 +4,7 @@
 import { brief, byId, element } from "./page.js";
 
 const POSITIONS = 1000;
-const TITLES = { road: "Road", traffic: "Traffic", link: "Link", compute: "Computing", training: "Training" };
+const TITLES = { road: "Road", traffic: "Traffic", link: "Link", radio: "Radio", compute: "Computing", training: "Training" };
 const CLOSED = ["training"];
 const CLASS_COLUMNS = [
   { key: "share", label: "share", title: "of the vehicles that arrive" },
@@ -35,7 +35,8 @@ export function buildControls(state, presets) {
 
 function tables(state) {
   const open = new Map([...byId("fields").querySelectorAll("details")].map((each) => [each.dataset.table, each.open]));
-  return Object.entries(TITLES).map(([table, title]) => {
+  const there = Object.entries(TITLES).filter(([table]) => table !== "radio" || state.hasRadio);
+  return there.map(([table, title]) => {
     const fields = [...state.fields.values()].filter(({ key }) => key.startsWith(`${table}.`) && state.values.has(key));
     const body = fields.map((field) => control(state, field));
     if (table === "link") body.unshift(linkChoice(state));
@@ -52,12 +53,13 @@ function tables(state) {
 }
 
 function linkChoice(state) {
-  const choice = (bySize, text) => {
-    const radio = element("input", { type: "radio", name: "link", checked: state.bySize === bySize });
-    radio.addEventListener("change", () => state.giveLinkBySize(bySize));
-    return element("label", {}, radio, ` ${text}`);
+  const choice = (link, text) => {
+    const button = element("input", { type: "radio", name: "link", value: link, checked: state.link === link });
+    button.addEventListener("change", () => state.giveLink(link));
+    return element("label", {}, button, ` ${text}`);
   };
-  return element("div", { className: "row" }, choice(false, "in seconds"), choice(true, "size and rates"));
+  const choices = [choice("seconds", "in seconds"), choice("rates", "size and rates"), choice("radio", "size and a radio")];
+  return element("div", { className: "row" }, ...choices);
 }
 
 // ---- the classes of vehicles: a name, a share and the times of a local step -------------------------

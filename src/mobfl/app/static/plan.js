@@ -9,6 +9,9 @@ import { comparedSteps, drawCurves, drawSurface, extent, surfaceAxes, surfaceOf 
 import { conditions, fits, maxLocalSteps, minDelay, promise } from "./theory.js";
 
 const AT_REST_MS = 150;
+const PAUSE_MS = 400; // before rounds are simulated: many plans pass while a slider moves
+const NO_CROWD =
+  "The quick plan finds no H and T for which mean transfer times let anybody upload in time. Rounds may still get uploads: see Road, or widen the band.";
 const ONLY_SERVER =
   "Steps of this law are planned by the server, once a value rests; the pictures show exponential steps only.";
 
@@ -16,7 +19,7 @@ export class PlanView {
   /** `asked` and `compared` are what a person wants to see besides the optimum; `knows` is of anytime rounds. */
   constructor(state, onChange) {
     Object.assign(this, { state, onChange, asked: null, compared: null, knows: KNOWLEDGE[0], redraws: 0 });
-    Object.assign(this, { told: null, toldAnytime: null });
+    Object.assign(this, { told: null, toldAnytime: null, delivered: null });
     this.figures = { surface: new Figure(byId("surface"), () => {}), curves: new Figure(byId("curves"), () => {}) };
     this.draw = oncePerFrame(() => this.#draw());
     this.settle = whenAtRest(() => this.#askServer(), AT_REST_MS);
@@ -26,7 +29,7 @@ export class PlanView {
 
   changed() {
     this.asking?.abort(); // what it answers is about another road
-    this.told = this.toldAnytime = null;
+    this.told = this.toldAnytime = this.delivered = null;
     Object.assign(byId("results").dataset, { settled: false, anytime: false });
     this.draw();
     this.settle();
@@ -66,6 +69,7 @@ export class PlanView {
 
   #draw() {
     const mistake = this.state.mistake();
+    if (!mistake && this.state.hasRadio) return this.#drawOnRadio();
     this.road = mistake ? null : conditions(this.state.tables());
     this.best = this.road && this.#optimum();
     this.anytime = this.road && this.#anytimeOptimum();
@@ -78,6 +82,21 @@ export class PlanView {
     else if (this.best) say(byId("plan-says"), []);
     this.#showFigures();
     this.#showAsked();
+    this.redraws++;
+  }
+
+  /** What the server has told; the pictures are for constant seconds of the same mean, and stay until it tells anew. */
+  #drawOnRadio() {
+    const { transfers, lines } = this.told ?? {};
+    this.best = transfers ? this.told.best : null;
+    this.anytime = null;
+    if (this.told) this.road = transfers ? conditions({ ...this.state.tables(), link: transfers }) : null;
+    this.#showNumbers();
+    say(byId("plan-says"), transfers && !this.best.objective ? [NO_CROWD] : (lines ?? []));
+    if (this.told) {
+      this.#showFigures();
+      this.#showAsked();
+    }
     this.redraws++;
   }
 
@@ -107,19 +126,37 @@ export class PlanView {
     this.asking = new AbortController();
     const { signal } = this.asking;
     const tables = this.state.tables();
+    if (this.state.hasRadio) return this.#askOnRadio(tables, signal);
     await Promise.all([
       this.#ask("/api/plan", tables, signal, (told) => (this.told = told)),
       this.#ask(`/api/anytime?knows=${this.knows}`, tables, signal, (told) => (this.toldAnytime = told)),
     ]);
   }
 
+  /** First the quick plan; then what rounds make of it. Anytime rounds have no such plan. */
+  async #askOnRadio(tables, signal) {
+    this.toldAnytime = { lines: [] };
+    await this.#ask("/api/plan", tables, signal, (told) => (this.told = told));
+    await new Promise((done) => setTimeout(done, PAUSE_MS));
+    const { local_steps, round_s } = this.told?.best ?? {};
+    if (signal.aborted || !local_steps) return;
+    try {
+      const delivered = await post("/api/delivered", { tables, local_steps, round_s }, signal);
+      if (!signal.aborted) this.delivered = delivered;
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      this.delivered = { lines: linesOf(error) };
+    }
+    this.draw();
+  }
+
   /** Keeps what is answered, unless it is about another road by then. */
   async #ask(path, tables, signal, keep) {
     try {
-      const { plan, contributing_visit_prob: visits, toml } = await post(path, tables, signal);
+      const { plan, contributing_visit_prob: visits, toml, transfers } = await post(path, tables, signal);
       if (signal.aborted) return;
       const best = { ...plan, uploads: plan.expected_uploads, valid: plan.valid_round_prob };
-      keep({ best, visits, toml, lines: plan.reason ? [`No plan is possible: ${plan.reason}.`] : [] });
+      keep({ best, visits, toml, transfers, lines: plan.reason ? [`No plan is possible: ${plan.reason}.`] : [] });
     } catch (error) {
       if (error.name === "AbortError") return;
       keep({ lines: linesOf(error), toml: null });
@@ -130,6 +167,7 @@ export class PlanView {
   #showNumbers() {
     this.#showPlan();
     this.#showAnytime();
+    this.#showRadio();
     byId("beside").textContent = this.#besideThem();
     Object.assign(byId("results").dataset, { settled: this.told !== null, anytime: this.toldAnytime !== null });
   }
@@ -158,6 +196,28 @@ export class PlanView {
     byId("anytime-valid").textContent = percent(best?.valid);
   }
 
+  /** Λ and g with constant seconds, and on the radio itself. */
+  #showRadio() {
+    const { best, delivered } = this;
+    byId("on-radio").hidden = !this.state.hasRadio || Boolean(this.state.mistake());
+    byId("constant-uploads").textContent = brief(best?.uploads);
+    byId("constant-g").textContent = best ? `${brief(best.objective)} /s` : "–";
+    byId("radio-uploads").textContent = around(delivered?.uploads, delivered?.uploads_interval);
+    byId("radio-g").textContent = delivered?.objective === undefined ? "…" : `${around(delivered.objective, delivered.objective_interval)} /s`;
+    byId("radio-says").textContent = this.#radioSentence();
+    if (!best) for (const id of ["radio-uploads", "radio-g"]) byId(id).textContent = "–";
+  }
+
+  #radioSentence() {
+    const { best, told, delivered } = this;
+    if (delivered?.lines) return delivered.lines.join(" ");
+    if (!best || !told?.transfers) return "";
+    const { download_s, upload_s, senders } = told.transfers;
+    const times = `a download takes ${seconds(download_s)} and an upload ${seconds(upload_s)} on average, ${brief(senders, 3)} sending at once`;
+    const rounds = delivered ? ` Simulated are ${delivered.rounds} rounds, with 95 % intervals.` : " Rounds are being simulated …";
+    return `Planner: ${best.planner}. With this H and T ${times}. The pictures are for constant seconds of that mean.${rounds}`;
+  }
+
   #noise() {
     return this.state.values.get("training.noise_uploads") > 0;
   }
@@ -172,9 +232,9 @@ export class PlanView {
 
   #showFigures() {
     const { road, best } = this;
-    byId("pictures").hidden = !this.road || Boolean(this.told?.lines.length);
+    byId("pictures").hidden = !this.road || Boolean(this.told?.lines.length) || best?.objective === 0;
     for (const figure of Object.values(this.figures)) figure.draw = () => {};
-    if (best && road) {
+    if (best?.objective > 0 && road) {
       this.reach = extent(road, best, this.anytime);
       const compared = this.compared ?? comparedSteps(road, best.local_steps);
       const shown = {
@@ -279,4 +339,11 @@ export class PlanView {
     if (!this.told) await this.#askServer();
     if (this.told?.toml) save(`${this.state.preset}.toml`, new Blob([this.told.toml], { type: "application/toml" }));
   }
+}
+
+/** A value and how far its interval reaches; only the value where there is no interval. */
+function around(value, ends) {
+  if (value === undefined) return "…";
+  const known = ends?.every((end) => end !== null);
+  return known ? `${brief(value)} ± ${brief((ends[1] - ends[0]) / 2, 2)}` : brief(value);
 }

@@ -17,7 +17,6 @@ export class RoadView {
       new Figure(byId("section"), (...given) => drawSection(...given, this.#moment())),
       new Figure(byId("convergence"), (...given) => drawConvergence(...given, this.means, this.expected)),
     ];
-    byId("stages").replaceChildren(...stageLegend());
     this.beginSoon = whenAtRest(() => this.#begin(), 200);
     this.#listen();
     state.watch(() => {
@@ -46,6 +45,7 @@ export class RoadView {
       means: [],
       uploads: 0,
       empty: 0,
+      lost: { clock: 0, radio: 0 },
       done: 0,
       round_s: 0,
     });
@@ -62,6 +62,7 @@ export class RoadView {
     const best = this.chosen ? null : await this.plan.settled();
     if (this.beginning !== beginning) return;
     this.#forget();
+    this.#showLegend();
     const wanted = this.chosen ?? (best && [best.local_steps, best.round_s]);
     const fields = [byId("road-h"), byId("road-t")];
     if (!this.chosen) fields.forEach((field, i) => (field.value = wanted ? Number(wanted[i].toPrecision(6)) : ""));
@@ -141,12 +142,18 @@ export class RoadView {
       this.uploads += this.rounds[this.done].uploads;
       this.empty += this.rounds[this.done].uploads === 0;
       this.means.push(this.uploads / (this.done + 1));
+      this.#countLost(this.vehicles[this.done] ?? []);
       delete this.vehicles[this.done - 1]; // the last one is still needed for its failures
     }
     if (this.known - this.done < AHEAD) this.#fetch();
     if (this.done >= this.mostRounds) this.#end();
     this.#showCounters();
     this.draw();
+  }
+
+  #countLost(rows) {
+    this.lost.radio += rows.filter(({ outcome }) => outcome === "radio").length;
+    this.lost.clock += rows.filter(({ outcome }) => outcome === "left_early" || outcome === "round_over").length;
   }
 
   #end() {
@@ -195,16 +202,28 @@ export class RoadView {
     byId("road-expected").textContent = brief(this.expected?.uploads);
     byId("road-empty").textContent = this.done ? percent(this.empty / this.done) : "–";
     byId("road-expected-empty").textContent = this.expected ? percent(Math.exp(-this.expected.uploads)) : "–";
+    byId("road-lost-clock").textContent = this.lost.clock;
+    byId("road-lost-radio").textContent = this.lost.radio;
     const inRound_s = this.now_s - this.done * this.round_s;
     byId("road-clock").textContent =
       this.round_s > 0 ? `round ${this.done + 1}, ${inRound_s.toFixed(1)} of ${brief(this.round_s)} s` : "";
+  }
+
+  /** What there is to see with a radio, or without one. */
+  #showLegend() {
+    const { hasRadio } = this.state;
+    byId("stages").replaceChildren(...stageLegend(hasRadio));
+    for (const each of byId("view-road").querySelectorAll(".of-radio")) each.hidden = !hasRadio;
+    for (const each of byId("view-road").querySelectorAll(".of-seconds")) each.hidden = hasRadio;
   }
 
   /** All that the picture of the section shows. */
   #moment() {
     const length_m = this.state.values.get("road.length_m");
     const share = this.round_s > 0 ? this.now_s / this.round_s - this.done : null; // of the round that has passed
-    return { length_m, now_s: this.now_s, round: this.done + 1, share, vehicles: this.#shown() };
+    const along_m = this.state.values.get("radio.station_along_m") ?? length_m / 2;
+    const vehicles = this.#shown().map(([row, stage]) => [row, stage, rateAt(row, stage, this.now_s)]);
+    return { length_m, station: along_m / length_m, now_s: this.now_s, round: this.done + 1, share, vehicles };
   }
 
   /** Who is to be seen now, and how: those of this round, and those who have just failed. */
@@ -217,7 +236,7 @@ export class RoadView {
     );
     const failed = new Set(before.map((row) => row.vehicle));
     return [
-      ...before.map((row) => [row, "failed"]),
+      ...before.map((row) => [row, lossOf(row)]),
       ...seen.filter(([row, stage]) => stage !== null && !failed.has(row.vehicle)),
     ];
   }
@@ -226,7 +245,21 @@ export class RoadView {
 /** The stage of a vehicle in its round; null when it is not there. */
 function stageAt(row, now_s, flash_s) {
   if (now_s < row.download_s || now_s >= row.leave_s + flash_s) return null;
-  if (now_s >= row.end_s) return row.outcome === "uploaded" ? (now_s < row.leave_s ? "done" : null) : "failed";
+  if (now_s >= row.end_s) return row.outcome === "uploaded" ? (now_s < row.leave_s ? "done" : null) : lossOf(row);
   if (row.upload_s !== null && now_s >= row.upload_s) return "upload";
+  if (row.ready_s && now_s >= row.ready_s) return "wait";
   return row.train_s !== null && now_s >= row.train_s ? "train" : "download";
+}
+
+/** Whether the clock or the radio was to blame. */
+function lossOf(row) {
+  return row.outcome === "radio" ? "radio" : "failed";
+}
+
+/** Bits per second that a vehicle sends or gets; null where nobody knows or nothing travels. */
+function rateAt(row, stage, now_s) {
+  if (stage === "download") return row.download_bps ?? null;
+  if (stage !== "upload" || !row.upload_bps) return null;
+  const place = Math.floor((row.upload_bps.length * (now_s - row.upload_s)) / (row.end_s - row.upload_s));
+  return row.upload_bps[Math.min(place, row.upload_bps.length - 1)];
 }

@@ -11,18 +11,28 @@ const STAGES = {
   done: { colour: "#009e73", sign: "✓", meaning: "has uploaded" },
   failed: { colour: "#d55e00", sign: "×", meaning: "was too late", edge: 3 },
 };
+/** Only where transfers share a radio. */
+const ON_RADIO = {
+  wait: { colour: "#f0e442", sign: "…", meaning: "waits to send" },
+  radio: { colour: "#cc79a7", sign: "!", meaning: "was too late by the radio: its steps were in time", edge: 3 },
+};
+const LABEL_PX = 34;
 const LANES = 3;
 const MOST_POINTS = 600; // of a curve
 
-export function stageLegend() {
-  return Object.values(STAGES).map(({ colour, sign, meaning }) => {
+/** A sign each; below a vehicle on a radio is its rate. */
+export function stageLegend(onRadio) {
+  const stages = onRadio ? { ...STAGES, failed: { ...STAGES.failed, meaning: "was too late by the clock" }, ...ON_RADIO } : STAGES;
+  const entries = Object.values(stages).map(({ colour, sign, meaning }) => {
     const swatch = element("span", { className: "swatch" });
     swatch.style.background = colour;
     return element("span", {}, swatch, ` ${sign} ${meaning}`);
   });
+  const rates = element("span", { id: "rates-legend" }, "Below who sends: its rate now, below who downloads: its mean rate, in Mbit/s");
+  return onRadio ? [...entries, rates] : entries;
 }
 
-export function drawSection(pen, width, height, colours, { length_m, now_s, round, share, vehicles }) {
+export function drawSection(pen, width, height, colours, { length_m, station, now_s, round, share, vehicles }) {
   const [top, bottom] = [0.42 * height, 0.9 * height];
   const x = new Axis(0, 1, 30, width - 60);
   const lane = (number) => top + ((bottom - top) * number) / LANES;
@@ -31,11 +41,25 @@ export function drawSection(pen, width, height, colours, { length_m, now_s, roun
     straight(pen, 0, lane(k), width, lane(k), { stroke: colours.soft, width: 1, dash: [14, 12] });
   for (const end of [0, 1]) straight(pen, x.at(end), top - 8, x.at(end), bottom + 4, { stroke: colours.text });
   pen.text(`${brief(length_m)} m`, x.at(0.5), height - 2, { fill: colours.soft, align: "center" });
-  drawStation(pen, x.at(0.5), top, colours);
+  drawStation(pen, x.at(station), top, colours);
   if (share !== null) drawClock(pen, 34, 34, round, share, colours);
-  for (const [row, stage] of vehicles) {
+  const labels = [];
+  for (const [row, stage, bps] of vehicles) {
     const along = (now_s - row.enter_s) / (row.leave_s - row.enter_s);
-    drawVehicle(pen, x.at(along), lane((row.vehicle % LANES) + 0.5), STAGES[stage], colours.text);
+    const place = { x: x.at(along), y: lane((row.vehicle % LANES) + 0.5) };
+    drawVehicle(pen, place.x, place.y, STAGES[stage] ?? ON_RADIO[stage], colours.text);
+    if (bps !== null) labels.push({ ...place, text: brief(bps / 1e6, 2) });
+  }
+  drawRates(pen, labels, colours);
+}
+
+/** Those that would lie over another are left out. */
+function drawRates(pen, labels, colours) {
+  const drawn = [];
+  for (const { x, y, text } of labels) {
+    if (drawn.some((other) => other.y === y && Math.abs(other.x - x) < LABEL_PX)) continue;
+    pen.text(text, x, y + 20, { fill: colours.text, align: "center", size: 11, halo: colours.asphalt });
+    drawn.push({ x, y });
   }
 }
 

@@ -5,6 +5,9 @@ import { conditions } from "./theory.js";
 const SECONDS = ["link.download_s", "link.upload_s"];
 const SHARE_ROUNDING = 1e-9;
 const SIZES = ["link.model_bytes", "link.downlink_bps", "link.uplink_bps"];
+const RATES = SIZES.slice(1);
+const USUAL_RADIO = "paper-radio"; // whose radio a road gets that had none
+const LIDAR2D_BYTES = 62_632; // in float32
 
 export class ScenarioState {
   constructor({ fields, presets }) {
@@ -69,20 +72,42 @@ export class ScenarioState {
     this.set("fleet", this.fleet.map((each, i) => (i === place ? changed : each)));
   }
 
-  get bySize() {
-    return this.values.has(SIZES[0]);
+  get hasRadio() {
+    return this.values.has("radio.path_loss");
   }
 
-  /** Gives the link the other way, with transfers that take as long as before. */
-  giveLinkBySize(bySize) {
-    if (bySize === this.bySize) return;
-    const { download_s, upload_s } = conditions(this.tables());
-    const size = 62_632; // Lidar2D in float32
+  /** How transfers are given: "seconds", "rates" or "radio". */
+  get link() {
+    if (this.hasRadio) return "radio";
+    return this.values.has(SIZES[0]) ? "rates" : "seconds";
+  }
+
+  /** Gives the link another way: in seconds or rates that take as long as before, or as long as in the paper. */
+  giveLink(link) {
+    if (link === this.link) return;
+    const { download_s, upload_s } = this.hasRadio ? { download_s: 1, upload_s: 1 } : conditions(this.tables());
+    const size = this.values.get(SIZES[0]) ?? LIDAR2D_BYTES;
     const rate = (transfer_s) => (transfer_s > 0 ? Number(((8 * size) / transfer_s).toPrecision(6)) : 6e6);
-    const given = bySize ? [size, rate(download_s), rate(upload_s)] : [download_s, upload_s];
-    for (const key of bySize ? SECONDS : SIZES) this.values.delete(key);
-    (bySize ? SIZES : SECONDS).forEach((key, i) => this.values.set(key, given[i]));
+    this.#forgetLink();
+    if (link === "seconds") this.#give(SECONDS, [download_s, upload_s]);
+    else if (link === "rates") this.#give(SIZES, [size, rate(download_s), rate(upload_s)]);
+    else this.#giveRadio(size);
     this.changed();
+  }
+
+  #give(keys, values) {
+    keys.forEach((key, i) => this.values.set(key, values[i]));
+  }
+
+  #giveRadio(size) {
+    this.values.set(SIZES[0], size);
+    for (const [key, value] of this.presets.get(USUAL_RADIO)) if (isOfRadio(key)) this.values.set(key, value);
+  }
+
+  #forgetLink() {
+    for (const key of [...this.values.keys()]) {
+      if (isOfRadio(key) || key.startsWith("link.")) this.values.delete(key);
+    }
   }
 
   /** As TOML has it. */
@@ -143,10 +168,25 @@ export class ScenarioState {
     const fleet = parsed(parameters.get("fleet") ?? "null");
     if (Array.isArray(fleet) && fleet.every((each) => each && typeof each === "object")) this.values.set("fleet", fleet);
     const keys = given.map(([key]) => key);
-    if (SIZES.some((key) => keys.includes(key)) && !this.bySize) for (const key of SECONDS) this.values.delete(key);
-    if (SECONDS.some((key) => keys.includes(key)) && this.bySize) for (const key of SIZES) this.values.delete(key);
+    const link = linkOf(keys) ?? this.link;
+    if (link !== this.link) {
+      const size = this.values.get(SIZES[0]) ?? LIDAR2D_BYTES;
+      this.#forgetLink();
+      if (link === "radio") this.#giveRadio(size);
+    }
     for (const [key, text] of given) this.values.set(key, parsed(text));
   }
+}
+
+function isOfRadio(key) {
+  return key.startsWith("radio.");
+}
+
+/** What the keys of an address say of how transfers are given; undefined if nothing. */
+function linkOf(keys) {
+  if (keys.some(isOfRadio)) return "radio";
+  if (keys.some((key) => RATES.includes(key))) return "rates";
+  return keys.some((key) => SECONDS.includes(key)) ? "seconds" : undefined;
 }
 
 function parsed(text) {
