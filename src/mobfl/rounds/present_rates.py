@@ -4,7 +4,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from mobfl.rounds.air import Channel, Shadows, gain_db, uplink_bps
+from mobfl.rounds.air import Channel, Shadows, gain, uplink_bps
 from mobfl.rounds.rows import VehicleRows
 
 Array = NDArray[np.float64]
@@ -48,8 +48,8 @@ def _fill(air, number, key, enter_s, leave_s, send_s, end_s, round_s, found):
             at_s = send_s[i] + (k + 0.5) / instants * (end_s[i] - send_s[i])
             cell = np.floor((at_s - start_s) / air.cell_s)
             middle_s = start_s + (cell + 0.5) * air.cell_s
-            gain = gain_db(air, middle_s, 0, key[i], enter_s[i], leave_s[i], ways, -1, shadows)
-            found[i, k] = uplink_bps(air, gain, _senders(number, send_s, end_s, first, at_s))
+            here = gain(air, middle_s, 0, key[i], enter_s[i], leave_s[i], ways, -1, shadows)
+            found[i, k] = uplink_bps(air, here, _senders(number, send_s, end_s, first, at_s))
 
 
 @njit(cache=True)
