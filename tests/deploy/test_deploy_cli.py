@@ -18,7 +18,7 @@ from deployed_road import deployment
 from mobfl import Crossings, InfeasibleError, InputError, Scenario, load_scenario
 from mobfl.cli import cli
 from mobfl.cli.deployment import _following, deploy
-from mobfl.cli.tables import deployment_table
+from mobfl.cli.tables.runs import deployment_table
 from mobfl.deploy.events import EventLog
 from mobfl.deploy.flower_app import write_app
 from mobfl.deploy.local.board import Board, EventTail

@@ -202,7 +202,7 @@ def _visits(asked: _Asked, scenario: Scenario, crossings: "Crossings | None", mo
 
 
 def _report(asked: _Asked) -> None:
-    from mobfl.cli.tables import print_training
+    from mobfl.cli.tables.runs import print_training
     from mobfl.runs.folder import read_history, read_run
 
     run, history = read_run(asked.out), read_history(asked.out)
@@ -227,7 +227,7 @@ def _following() -> Iterator[Callable[["Board"], None]]:
     from rich.console import Console
     from rich.live import Live
 
-    from mobfl.cli.tables import deployment_table
+    from mobfl.cli.tables.runs import deployment_table
 
     with Live(console=Console(stderr=True), transient=True, auto_refresh=False) as live:
         shown, stage = 0.0, ""

@@ -118,7 +118,7 @@ def plan(
     if as_json:
         click.echo(json.dumps(best.to_dict() | _beside(loaded, best, crossings is None), indent=2))
     else:
-        from mobfl.cli.tables import print_plan, print_trace_plan
+        from mobfl.cli.tables.plans import print_plan, print_trace_plan
 
         if crossings is None:
             print_plan(console(), loaded, scenario, best)
@@ -142,7 +142,8 @@ def _plan_for(knows: theory.Knows, loaded: Scenario, title: str, crossings: "Cro
     if as_json:
         click.echo(json.dumps(best.to_dict(), indent=2))
     else:
-        from mobfl.cli.tables import print_anytime_plan, print_scenario, print_trace
+        from mobfl.cli.tables.plans import print_anytime_plan
+        from mobfl.cli.tables.scenarios import print_scenario, print_trace
 
         if crossings is None:
             print_scenario(console(), loaded, title)
@@ -183,7 +184,7 @@ def _plan_by_simulation(
     if as_json:
         click.echo(json.dumps(best.to_dict(), indent=2))
     else:
-        from mobfl.cli.tables import print_simulated_plan
+        from mobfl.cli.tables.plans import print_simulated_plan
 
         print_simulated_plan(console(), loaded, title, crossings, best)
     return INFEASIBLE if best.reason is not None else 0

@@ -70,7 +70,7 @@ def radio(
     if as_json:
         click.echo(json.dumps(_as_json(loaded, there, reason), indent=2))
     else:
-        from mobfl.cli.tables import print_radio
+        from mobfl.cli.tables.radio import print_radio
 
         print_radio(console(), loaded, scenario, there, reason)
     context.exit(0 if reason is None else INFEASIBLE)
@@ -90,7 +90,7 @@ def _tell_kept_promises(
     if as_json:
         click.echo(json.dumps(plain([each.to_dict() for each in kept]), indent=2))
     else:
-        from mobfl.cli.tables import print_kept_promises
+        from mobfl.cli.tables.radio import print_kept_promises
 
         print_kept_promises(console(), kept)
     return 0 if planned else INFEASIBLE

@@ -60,7 +60,7 @@ def replay(run: Path, wanted: tuple[str, ...], draws: int, out: Path | None, see
     if as_json:
         click.echo(json.dumps(result.to_dict(), indent=2))
         return
-    from mobfl.cli.tables import print_hindsight
+    from mobfl.cli.tables.hindsight import print_hindsight
 
     print_hindsight(console(), result, str(run))
 

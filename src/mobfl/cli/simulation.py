@@ -99,7 +99,7 @@ def _show(result: "Simulation", as_json: bool, plot: Path | None) -> None:
 
         draw_simulation(result, plot)
     if not as_json:
-        from mobfl.cli.tables import print_simulation
+        from mobfl.cli.tables.simulations import print_simulation
 
         print_simulation(console(), result)
 
@@ -118,7 +118,7 @@ def _show_anytime(result: "AnytimeSimulation", as_json: bool, plot: Path | None)
 
         draw_anytime_simulation(result, plot)
     if not as_json:
-        from mobfl.cli.tables import print_anytime_simulation
+        from mobfl.cli.tables.simulations import print_anytime_simulation
 
         print_anytime_simulation(console(), result)
 
@@ -143,7 +143,7 @@ def _follow(
     if as_json:
         click.echo(json.dumps(result.to_dict(), indent=2))
     else:
-        from mobfl.cli.tables import print_following
+        from mobfl.cli.tables.simulations import print_following
 
         print_following(console(), result)
 

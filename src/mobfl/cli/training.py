@@ -191,7 +191,7 @@ def _draw(asked: _Asked, task: Any, history: "History") -> None:
 
 
 def _report(asked: _Asked, goals: Goals, job: "Job", history: "History") -> None:
-    from mobfl.cli.tables import print_class_shares, print_training
+    from mobfl.cli.tables.runs import print_class_shares, print_training
     from mobfl.runs.by_class import shares_by_class
     from mobfl.runs.folder import read_run
 

@@ -1,0 +1,1 @@
+"""Plans, simulations and runs as a person reads them in a terminal."""
