@@ -109,6 +109,19 @@ def plan(
         crossings = read_trace(trace, section, longest_stay_s, keep_tracks=knows == "predicted")
         context.exit(_plan_for(knows, loaded, scenario if trace is None else str(trace), crossings, as_json))
     crossings = read_trace(trace, section, longest_stay_s)
+    title = scenario if trace is None else str(trace)
+    context.exit(_plan_exactly(loaded, title, crossings, least, plot, as_json))
+
+
+def _plan_exactly(
+    loaded: Scenario,
+    title: str,
+    crossings: "Crossings | None",
+    least: LeastUploads | None,
+    plot: Path | None,
+    as_json: bool,
+) -> int:
+    """Plans rounds of one H by Theorem 1 or from the crossings, and returns the exit status."""
     with working("planning") if crossings is not None else nullcontext():
         best = best_plan(loaded, crossings, least)
     if plot is not None and best.reason is None:
@@ -121,10 +134,10 @@ def plan(
         from mobfl.cli.tables.plans import print_plan, print_trace_plan
 
         if crossings is None:
-            print_plan(console(), loaded, scenario, best)
+            print_plan(console(), loaded, title, best)
         else:
-            print_trace_plan(console(), crossings, str(trace), best)
-    context.exit(INFEASIBLE if best.reason is not None else 0)
+            print_trace_plan(console(), crossings, title, best)
+    return INFEASIBLE if best.reason is not None else 0
 
 
 def _least(uploads: int | None, prob: float | None) -> LeastUploads | None:
