@@ -99,7 +99,8 @@ def plan(
             raise InputError(f"--plot and --least-uploads ask Theorem 1 and go without {why}")
         knows = None if schedule is None else _knowledge(schedule)
         share = _share(within)
-        crossings = read_trace(trace, section, longest_stay_s, keep_tracks=knows == "predicted")
+        needed = knows == "predicted" or loaded.radio is not None
+        crossings = read_trace(trace, section, longest_stay_s, keep_tracks=needed)
         title = scenario if trace is None else str(trace)
         context.exit(_plan_by_simulation(knows, loaded, title, crossings, share, seed or 0, as_json))
     if schedule is not None and (plot is not None or least is not None):

@@ -73,7 +73,7 @@ def simulate(
     from mobfl.servers.names import server_of
 
     loaded = load(scenario, settings)
-    crossings, _ = find_traffic(traffic, trace, section, longest_stay_s, loaded, seed, needs_tracks(wanted))
+    crossings, _ = find_traffic(traffic, trace, section, longest_stay_s, loaded, seed, needs_tracks(wanted, loaded))
     schedule = server_of(wanted, None, loaded, crossings).schedule
     policy = getattr(schedule, "policy", None)
     if isinstance(policy, AdaptivePolicy):

@@ -132,7 +132,7 @@ def _build_job(asked: _Asked) -> "Job":
     scenario = load(asked.scenario, asked.settings)
     options = dict(parse_setting(option, "--option", "KEY=VALUE") for option in asked.options)
     where = asked.traffic, asked.trace, asked.section, asked.longest_stay_s
-    crossings, trace = find_traffic(*where, scenario, asked.seed, needs_tracks(asked.wanted))
+    crossings, trace = find_traffic(*where, scenario, asked.seed, needs_tracks(asked.wanted, scenario))
     if not scenario.by_sizes:  # else task and codec decide how long transfers take
         server_of(asked.wanted, asked.rule, scenario, crossings)  # which says at once if no plan is possible
     with working("preparing data") as progress:

@@ -21,7 +21,7 @@ from mobfl.rounds.estimates import Estimate
 from mobfl.rounds.orders import FOREVER, AsManyAsFit, FixedPlan, Order, Policy
 from mobfl.rounds.rows import Rounds
 from mobfl.rounds.rules import TIME_ROUNDING, simulate_rounds
-from mobfl.servers.anytime import needs_tracks
+from mobfl.servers.anytime import predicts
 from mobfl.servers.names import server_of
 from mobfl.servers.rounds import PlannedRounds
 from mobfl.theory import Delays
@@ -209,7 +209,7 @@ def _law(recorded: RecordedDeployment, seed: int, draw: int) -> tuple[Delays, in
 
 
 def _policy(recorded: RecordedDeployment, name: str) -> Policy:
-    if needs_tracks(name):
+    if predicts(name):
         raise InputError(f"plan {name} must not need positions to be replayed, which a base station does not record")
     schedule = server_of(name, None, recorded.scenario, recorded.crossings).schedule
     if not isinstance(schedule, PlannedRounds):

@@ -141,7 +141,7 @@ def _task(name: str, options: str, data: Path | None, loss_scale: str) -> Task:
 def _crossings(request: Request) -> Crossings | None:
     if request.traffic is not None:
         return crossings_of(request.traffic, request.scenario, request.seed)
-    return _read(request.trace, request.section, request.longest_stay_s, needs_tracks(request.plan))
+    return _read(request.trace, request.section, request.longest_stay_s, needs_tracks(request.plan, request.scenario))
 
 
 @cache

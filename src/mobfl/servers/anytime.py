@@ -9,7 +9,7 @@ from mobfl import theory
 from mobfl.errors import InfeasibleError, InputError
 from mobfl.planning.trace import assumed_of
 from mobfl.rounds.orders import AsManyAsFit, FixedPlan
-from mobfl.scenario import MOST
+from mobfl.scenario import MOST, Scenario
 from mobfl.servers.choice import PlanRequest
 from mobfl.servers.rounds import BY_STEPS, PlannedRounds
 from mobfl.theory import Knows
@@ -30,7 +30,12 @@ def anytime(request: PlanRequest, round_s: float | None = None, knows: Knows = "
     return PlannedRounds(plan, description, BY_STEPS)
 
 
-def needs_tracks(plan: str) -> bool:
+def needs_tracks(plan: str, scenario: Scenario) -> bool:
+    """Whether it matters where vehicles are: their rates follow from it, or when they expect to leave."""
+    return scenario.radio is not None or predicts(plan)
+
+
+def predicts(plan: str) -> bool:
     """Whether vehicles of this plan predict their leaving from where they are."""
     return "knows=predicted" in plan.replace(" ", "")
 
