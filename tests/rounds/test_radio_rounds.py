@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mobfl import Crossings, Scenario, load_scenario
+from mobfl import Crossings, Scenario, Tracks, load_scenario
 from mobfl.mobility.poisson import poisson_crossings
 from mobfl.rounds.air import Shadows, delays_and_channel
 from mobfl.rounds.draws import Draws
@@ -140,6 +140,22 @@ def test_alone_at_a_constant_rate_it_is_the_constant_link(asked: int | AsManyAsF
     assert ours.steps[done].tolist() == theirs.steps[done].tolist()
     for mine, other in zip(ours.stages_s(delays), theirs.stages_s(delays), strict=True):
         assert mine[done] == pytest.approx(other[done], abs=1e-9, rel=0)
+
+
+def test_a_track_says_where_the_vehicle_is() -> None:
+    """Both stay 20 s on 400 m; one waits at the far end, where its upload is slow, the other at the station."""
+    scenario = road(30_000_000, {"path_loss": "urban-nlos", "vehicle_dbm": 23.0}, road={"length_m": 400.0})
+    plan, done = FixedPlan(2, 20.0), {}
+    for name, waits_m in (("station", 200.0), ("far end", 399.0)):
+        times, ways = np.array([0.0, 1.0, 19.0, 20.0]), np.array([0.0, waits_m, waits_m, 400.0])
+        tracks = Tracks(np.array([0, 4]), times, np.full(4, np.nan), np.full(4, np.nan), ways)
+        rows = rounds_of(scenario, Crossings(np.arange(1), times[:1], times[-1:], tracks), plan).vehicles
+        assert rows is not None
+        done[name] = Outcome(rows.outcome[0]).name, float(rows.end_s[0])
+    assert done["station"][0] == "UPLOADED"
+    # Beyond the first second it is 11.2 m away: at the cap, 8·30e6/136.16e6 = 1.76 s for the upload.
+    assert done["station"][1] < 6.0
+    assert done["far end"] == ("RADIO", 20.0)
 
 
 # ---- SimPy ------------------------------------------------------------------------------------------

@@ -2,8 +2,8 @@
 
 import pytest
 
-from mobfl import InputError, Scenario
-from mobfl.servers.anytime import needs_tracks
+from mobfl import InputError, Scenario, load_scenario
+from mobfl.servers.anytime import needs_tracks, predicts
 from mobfl.servers.choice import PlanRequest
 from mobfl.servers.names import plan_name, server_of
 from stories import columns, story
@@ -52,8 +52,15 @@ def test_work_of_every_length_is_averaged_by_steps() -> None:
 
 @pytest.mark.parametrize("plan", ["anytime:8,knows=predicted", "anytime:8, knows = predicted"])
 def test_who_predicts_needs_tracks_however_it_is_written(plan: str) -> None:
-    assert needs_tracks(plan)
-    assert not needs_tracks(plan.replace("predicted", "leaving"))
+    assert predicts(plan)
+    steady = plan.replace("predicted", "leaving")
+    assert not predicts(steady)
+    constant, on_air = Scenario.from_dict({}), load_scenario("paper-radio")
+    assert [needs_tracks(*each) for each in ((plan, constant), (steady, constant), (steady, on_air))] == [
+        True,
+        False,
+        True,
+    ]
 
 
 def test_names_go_there_and_back(paper: Scenario) -> None:
