@@ -50,6 +50,7 @@ SLIDERS = {
 # What nobody types into a page: it comes with a scenario.
 _NOT_TYPED = {
     "compute.step_samples", "link.download_bytes", "link.upload_bytes", "energy.transmit_w", "energy.compute_w",
+    "energy.capacitance", "energy.clock_hz",
 }  # fmt: skip
 # Of a radio the page has what decides most.
 _RADIO = (
