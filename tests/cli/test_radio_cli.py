@@ -43,7 +43,6 @@ def test_what_is_wrong_is_told_in_a_sentence(tmp_path: Path, monkeypatch: pytest
         (["radio", "urban-radio", "--senders", "0"], "--senders must be 1 to 6 whole numbers from 1 to 10000"),
         (["radio", "urban-radio", "--set", "link.upload_s=1"], "link must give only sizes with a radio"),
         (["radio", "urban-radio", "--plot", "radio.doc"], "--plot must end in one of"),
-        (["plan", "paper-radio"], "the scenario has a radio"),
         (["radio", "urban-radio", "--over-arrivals", "0"], "--over-arrivals must be 1 to 12 numbers above 0"),
         (["radio", "urban-radio", "--over-arrivals", "much"], "--over-arrivals must be 1 to 12 numbers above 0"),
         (["radio", "--over-arrivals", "0.1"], "the scenario must have a radio"),
