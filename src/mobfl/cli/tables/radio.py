@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def print_radio(console: Console, scenario: Scenario, title: str, there: "Coverage", reason: str | None) -> None:
     """What the radio gives along the section."""
-    console.print(f"[bold]Scenario[/bold] {escape(title)}")
+    console.print(f"[bold]Scenario[/bold] {escape(title)}", soft_wrap=True)
     of_radio = (key for key in without_seconds(scenario) if key.startswith(("link.", "radio.")))
     console.print(values_table(scenario, ["road.length_m", *of_radio]))
     queued = ", of the last in the queue" if scenario.radio is not None and scenario.radio.sharing == "fifo" else ""

@@ -31,7 +31,7 @@ _NOISE = "training.noise_uploads"
 
 
 def print_scenario(console: Console, scenario: Scenario, title: str) -> None:
-    console.print(f"[bold]Scenario[/bold] {escape(title)}")
+    console.print(f"[bold]Scenario[/bold] {escape(title)}", soft_wrap=True)
     console.print(_scenario_table(scenario))
     if scenario.fleet:
         console.print("\n[bold]Fleet[/bold]")
@@ -112,7 +112,7 @@ def _fleet_table(scenario: Scenario) -> Table:
 
 def print_trace(console: Console, crossings: "Crossings", title: str) -> None:
     stay = crossings.dwell_s
-    console.print(f"[bold]Trace[/bold] {escape(title)}")
+    console.print(f"[bold]Trace[/bold] {escape(title)}", soft_wrap=True)
     table = Table(box=None, show_header=False)
     table.add_row("crossings", f"{len(crossings)}", "vehicles on the section")
     if crossings.enter_s[-1] > crossings.enter_s[0]:
