@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from command import mobfl
 from mobfl import InputError, TaskRequest, build_task
 from mobfl.tasks.beams.generated import generated_samples
 from mobfl.tasks.beams.raymobtime import read_raymobtime
@@ -343,11 +344,6 @@ def test_the_real_archive() -> None:
 # The command ----------------------------------------------------------------------------------------------------------
 
 
-def mobfl(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "mobfl", *arguments]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, env=os.environ | environment)
-
-
 SMALL = [
     "--set", "training.samples_per_vehicle=64", "--set", "training.batch_size=16", "--set", "training.duration_s=60",
     "--option", "training_samples=200", "--option", "validation_samples=50", "--plan", "3,6",
@@ -378,16 +374,20 @@ def test_a_run_gives_the_same_bytes_compiled_cached_and_resumed(tmp_path: Path) 
     """Three processes with one cache of compiled code: the first compiles, the second does not, the third is cut off."""
     environment = {"MOBFL_CACHE": str(tmp_path / "cache"), "NUMBA_CACHE_DIR": str(tmp_path / "numba")}
     small = ["train", "beams", *SMALL, "--seed", "3", "--workers", "1"]
+
+    def started(*more: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "mobfl", *small, *more]
+        return subprocess.Popen(command, cwd=tmp_path, env=os.environ | environment, stdout=subprocess.DEVNULL)
+
     for name in ("compiled", "cached"):
-        assert mobfl(*small, "--out", name, cwd=tmp_path, **environment).returncode == 0
-    command = [sys.executable, "-m", "mobfl", *small, "--out", "resumed", "--checkpoint", "0"]
-    process = subprocess.Popen(command, cwd=tmp_path, env=os.environ | environment)
+        assert started("--out", name).wait() == 0
+    process = started("--out", "resumed", "--checkpoint", "0")
     while process.poll() is None:
         run = tmp_path / "resumed" / "run.json"
         if run.exists() and ((json.loads(run.read_text())["results"] or {}).get("rounds") or 0) >= 2:
             process.kill()
     assert process.wait() in (-9, 0)  # 0: it was done before it could be killed
-    assert mobfl(*small, "--out", "resumed", "--resume", cwd=tmp_path, **environment).returncode == 0
+    assert started("--out", "resumed", "--resume").wait() == 0
     for name in ("run.json", "rounds.parquet", "best.safetensors", "last.safetensors"):
         contents = {(tmp_path / run / name).read_bytes() for run in ("compiled", "cached", "resumed")}
         assert len(contents) == 1, name
@@ -417,7 +417,8 @@ def test_a_run_gives_the_same_bytes_compiled_cached_and_resumed(tmp_path: Path) 
 def test_what_cannot_be_trained_gets_one_line_and_leaves_nothing(
     tmp_path: Path, arguments: list[str], status: int, line: str
 ) -> None:
-    done = mobfl("train", *arguments, "--out", "run", cwd=tmp_path, MOBFL_CACHE=str(tmp_path / "cache"))
+    environment = {"MOBFL_CACHE": str(tmp_path / "cache"), "MOBFL_DATA": ""}
+    done = mobfl("train", *arguments, "--out", "run", cwd=tmp_path, **environment)
     assert (done.returncode, done.stdout) == (status, "")
     assert line in done.stderr
     assert len(done.stderr.splitlines()) == 1

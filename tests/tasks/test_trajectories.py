@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from command import mobfl
 from mobfl import InputError, Scenario
 from mobfl.cli.training import _tell_damaged
 from mobfl.learning.holdings import check_samples, held_samples
@@ -22,7 +23,6 @@ from mobfl.tasks.trajectories.recordings import LEFT, NO, STRAIGHT, UNKNOWN, YES
 from mobfl.tasks.trajectories.scenes import MANOEUVRES, Scene, manoeuvre, scene_of
 from mobfl.tasks.trajectories.scores import benchmark_scores
 from mobfl.tasks.trajectories.store import open_store
-from mobfl.tasks.trajectories.sums import Pairs, Table, neighbour_sum, related_sum
 from places import ROOT
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
@@ -65,59 +65,6 @@ def graph() -> LaneGraph:
 
 def scene(graph: LaneGraph, seed: int = 0, **changes: int) -> Scene:
     return scene_of(recording(seed, **changes), graph)
-
-
-# Sums over neighbours -------------------------------------------------------------------------------------------------
-
-
-def random_table(rng: np.random.Generator, rows: int = 30, sources: int = 20) -> tuple[Table, torch.Tensor]:
-    matrix = rng.integers(0, 2, (rows, sources)) * (rng.random((rows, sources)) < 0.2)
-    starts = np.append(0, np.cumsum(matrix.sum(axis=1))).astype(np.int32)
-    return Table.of(starts, np.nonzero(matrix)[1].astype(np.int32), sources), torch.from_numpy(matrix).double()
-
-
-def test_neighbour_sums_are_products_with_a_matrix_both_ways() -> None:
-    rng = np.random.default_rng(0)
-    table, matrix = random_table(rng)
-    source = torch.randn(20, 7, requires_grad=True)
-    out = neighbour_sum(source, table)
-    assert torch.allclose(out.double(), matrix @ source.double(), atol=1e-5)
-    weight = torch.randn(30, 7)
-    (out * weight).sum().backward()
-    assert source.grad is not None
-    assert torch.allclose(source.grad.double(), matrix.T @ weight.double(), atol=1e-5)
-    doubled = source.detach().double().requires_grad_()
-    assert torch.autograd.gradcheck(lambda x: neighbour_sum(x, table), (doubled,))
-
-
-@pytest.mark.parametrize("kind", [torch.float32, torch.float64])
-def test_related_sums_are_products_per_relation_both_ways(kind: torch.dtype) -> None:
-    """More rows than are multiplied at once, and sources that only rows beyond the wanted ones take."""
-    nodes, kinds, width, rows, present = 1500, 3, 4, 1200, 1400
-    rng = np.random.default_rng(1)
-    taken = [np.sort(rng.choice((present if r < rows else nodes) * kinds, rng.integers(0, 6))) for r in range(nodes)]
-    starts = np.append(0, np.cumsum([len(each) for each in taken])).astype(np.int32)
-    table = Table.of(starts, np.concatenate(taken).astype(np.int32), nodes, kinds)
-    source = torch.randn(present, width, dtype=kind, requires_grad=True)
-    matrices = torch.randn(kinds * width, width, dtype=kind, requires_grad=True)
-    weight = torch.randn(rows, width, dtype=kind)
-    products = source @ matrices.view(kinds, width, width).transpose(1, 2)  # (kinds, sources, width)
-    expected = torch.stack([products[each % kinds, each // kinds].sum(dim=0) for each in taken[:rows]])
-    found = related_sum(source, matrices, table, rows)
-    assert torch.allclose(found, expected, atol=1e-4)
-    for one, other in zip(
-        torch.autograd.grad((found * weight).sum(), (source, matrices)),
-        torch.autograd.grad((expected * weight).sum(), (source, matrices)),
-        strict=True,
-    ):
-        assert torch.allclose(one, other, atol=1e-3)
-
-
-def test_pairs_spread_and_sum() -> None:
-    pairs = Pairs.of(np.array([[0, 1], [0, 2], [2, 0]], np.int32), 3, 4)
-    lookers = torch.tensor([[1.0], [2.0], [3.0]])
-    assert neighbour_sum(lookers, pairs.lookers).ravel().tolist() == [1.0, 1.0, 3.0]
-    assert neighbour_sum(torch.tensor([[5.0], [7.0], [9.0]]), pairs.lookers.back).ravel().tolist() == [12.0, 0.0, 9.0]
 
 
 # The map as a graph ---------------------------------------------------------------------------------------------------
@@ -332,39 +279,6 @@ def test_it_is_the_plain_port_computed_faster(graph: LaneGraph) -> None:
         assert torch.allclose(ours, plain, atol=1e-4)
 
 
-def test_nodes_that_nobody_reads_need_not_be_computed(graph: LaneGraph) -> None:
-    """Layers on the rows they must compute, against layers on all: equal where an actor looks."""
-    torch.manual_seed(4)
-    layers, batch = LaneGCN(16).map_to_map, batch_of([scene(graph, 1, actors=1), scene(graph, 2, actors=1)])
-    nodes = torch.randn(len(batch.nodes), 16)
-    needed = [batch.nodes_within(hops) for hops in (3, 2, 1, 0)]
-    assert len(nodes) >= needed[0] > needed[2] > needed[3] > 0
-    looked_at = batch.map_to_actors.seen.columns
-    assert sorted(set(looked_at.tolist())) == list(range(needed[3]))
-    everything = layers(nodes, batch.relations, [len(nodes)] * 4)
-    assert torch.allclose(layers(nodes, batch.relations, needed), everything[: needed[3]], atol=1e-5)
-
-
-def test_the_context_applied_in_parts_is_the_context_applied_at_once(graph: LaneGraph) -> None:
-    """Attention against its plain form: concatenated features of every pair through one matrix."""
-    from torch.nn import functional
-
-    torch.manual_seed(2)
-    attention = LaneGCN(16).map_to_actors.layers[0]
-    batch = batch_of([scene(graph, seed) for seed in range(3)])
-    actors, nodes = torch.randn(len(batch.actors), 16), torch.randn(len(batch.nodes), 16)
-    looker, seen = (side.columns.long() for side in (batch.map_to_actors.lookers, batch.map_to_actors.seen))
-    features = [
-        attention.distance(batch.actors[looker] - batch.nodes[seen]),
-        attention.query(actors[looker]),
-        nodes[seen],
-    ]
-    mixed = functional.relu(attention.context_norm(attention.context(torch.cat(features, dim=1))))
-    plain = attention.own(actors).index_add(0, looker, attention.context_output(mixed))
-    plain = functional.relu(attention.output(functional.relu(attention.norm(plain))) + actors)
-    assert torch.allclose(attention(actors, batch.actors, nodes, batch.nodes, batch.map_to_actors), plain, atol=1e-5)
-
-
 # Loss and KPI ---------------------------------------------------------------------------------------------------------
 
 
@@ -540,22 +454,16 @@ def test_a_vehicle_may_hold_one_citys_samples_only() -> None:
 
 
 def test_train_trajectories_on_the_command_line(tmp_path: Path) -> None:
-    import os
-    import subprocess
-
     command = [
-        sys.executable, "-m", "mobfl", "train", "trajectories", "thesis", "--plan", "2,12", "--option", "width=8",
+        "train", "trajectories", "thesis", "--plan", "2,12", "--option", "width=8",
         "--option", "training_samples=60", "--option", "validation_samples=12", "--set", "training.duration_s=36",
         "--set", "training.samples_per_vehicle=20", "--set", "training.batch_size=8", "--set", "training.split=manoeuvre",
     ]  # fmt: skip
-    environment = os.environ | {"MOBFL_CACHE": str(tmp_path / "cache")}
     for name, more in (
         ("a", ["--workers", "1", "--scenes", "scenes.svg", "--plot", "curve.svg"]),
         ("b", ["--workers", "2"]),
     ):
-        done = subprocess.run(
-            [*command, "--out", name, *more], cwd=tmp_path, env=environment, capture_output=True, text=True
-        )
+        done = mobfl(*command, "--out", name, *more, cwd=tmp_path, MOBFL_CACHE=str(tmp_path / "cache"))
         assert (done.returncode, done.stderr) == (0, "")
         assert "constant" in done.stdout
     for file in ("run.json", "rounds.parquet", "best.safetensors", "last.safetensors"):
@@ -577,25 +485,9 @@ def test_train_trajectories_on_the_command_line(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_choices_get_one_line(tmp_path: Path, arguments: list[str], line: str) -> None:
-    import os
-    import subprocess
-
     small = ["--option", "training_samples=4", "--option", "validation_samples=2"] if "--data" not in arguments else []
-    command = [
-        sys.executable,
-        "-m",
-        "mobfl",
-        "train",
-        "trajectories",
-        "--plan",
-        "2,12",
-        *small,
-        "--out",
-        "run",
-        *arguments,
-    ]
-    environment = os.environ | {"MOBFL_CACHE": str(tmp_path / "cache")}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    command = ["train", "trajectories", "--plan", "2,12", *small, "--out", "run", *arguments]
+    done = mobfl(*command, cwd=tmp_path, MOBFL_CACHE=str(tmp_path / "cache"), MOBFL_DATA="")
     assert (done.returncode, done.stdout) == (2, "")
     assert line in done.stderr
     assert len(done.stderr.splitlines()) == 1

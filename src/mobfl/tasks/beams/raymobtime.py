@@ -9,6 +9,7 @@ scene.
 
 import csv
 import zlib
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -84,8 +85,8 @@ def _with_table(folder: Path, train: BeamSamples, validation: BeamSamples) -> tu
 
 def _valid_receivers(table: Path) -> NDArray[np.float64]:
     try:
-        with opened(table) as binary:
-            places = [float(row["y"]) for row in csv.DictReader(lines_of(table, binary)) if row["Val"] == "V"]
+        with opened(table) as binary, closing(lines_of(table, binary)) as lines:
+            places = [float(row["y"]) for row in csv.DictReader(lines) if row["Val"] == "V"]
     except InputError:
         raise
     except (OSError, EOFError, ValueError, TypeError, KeyError, zlib.error, csv.Error) as error:

@@ -64,6 +64,7 @@ class BeamTask:
             backend = "fused" if device == "cpu" else "torch"
         self._backend = _backend(backend, train, self._validation, loss_scale, self._last_channels, device)
         self.pool = Pool(train.labels, train.places)
+        self.validation_pool = Pool(self._validation.labels, self._validation.places)
         self.baselines: Mapping[str, Mapping[str, float]] = {
             "commonest beams": commonest_beams(train.labels, self._validation.labels)
         }
@@ -91,11 +92,12 @@ class BeamTask:
     def evaluate(self, model: Weights) -> dict[str, float]:
         return scores(self._backend.outputs(model), self._validation.targets, self._loss_scale)
 
+    def evaluate_on(self, model: Weights, samples: Integers) -> dict[str, float]:
+        """`loss` and the KPIs on some of the validation samples."""
+        return scores(self._backend.outputs(model, samples), self._validation.targets[samples], self._loss_scale)
+
     def heldout_loss(self, model: Weights, samples: int) -> float:
-        numbers = spread(len(self._validation), samples)
-        return scores(self._backend.outputs(model, numbers), self._validation.targets[numbers], self._loss_scale)[
-            "loss"
-        ]
+        return self.evaluate_on(model, spread(len(self._validation), samples))["loss"]
 
 
 def beam_task(options: BeamOptions, request: TaskRequest) -> BeamTask:

@@ -5,16 +5,16 @@ shift the indices of another. Normalisation is over the channels of one actor or
 rows that is LayerNorm, which is faster), so scenes do not see each other.
 """
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from mobfl.tasks.trajectories.batches import Batch
+from mobfl.tasks.trajectories.batches import Batch, Pairs
+from mobfl.tasks.trajectories.fused import network as fused
 from mobfl.tasks.trajectories.lane_graph import KINDS, META
 from mobfl.tasks.trajectories.recordings import PREDICTED
-from mobfl.tasks.trajectories.sums import Pairs, Table, neighbour_sum, related_sum
+
+Edges = tuple[Tensor, Tensor, Tensor]  # who takes in, in which relation, whom
 
 MODES = 6
 PUBLISHED_WIDTH = 128
@@ -101,10 +101,14 @@ class LaneConvolution(nn.Module):
         self.output = NormedLinear(width, width, activated=False)
         self.width = width
 
-    def forward(self, nodes: Tensor, relations: Table, rows: int) -> Tensor:
-        """The first `rows` nodes; `nodes` must hold all their neighbours."""
-        gathered = related_sum(nodes, self.matrices.weight, relations, rows)
-        return functional.relu(self.output(functional.relu(self.norm(gathered))) + nodes[:rows])
+    def forward(self, nodes: Tensor, edges: Edges) -> Tensor:
+        who, kind, whom = edges
+        own, *matrices = torch.split(self.matrices.weight, self.width)
+        gathered = nodes @ own.T
+        for number, matrix in enumerate(matrices, 1):
+            mine = kind == number
+            gathered = gathered.index_add(0, who[mine], nodes[whom[mine]] @ matrix.T)
+        return functional.relu(self.output(functional.relu(self.norm(gathered))) + nodes)
 
 
 class LaneConvolutions(nn.Module):
@@ -112,10 +116,9 @@ class LaneConvolutions(nn.Module):
         super().__init__()
         self.layers = nn.ModuleList(LaneConvolution(width) for _ in range(_FUSED_LAYERS))
 
-    def forward(self, nodes: Tensor, relations: Table, rows: Sequence[int]) -> Tensor:
-        """What each layer must compute is its first rows."""
-        for layer, needed in zip(self.layers, rows, strict=True):
-            nodes = layer(nodes, relations, needed)
+    def forward(self, nodes: Tensor, edges: Edges) -> Tensor:
+        for layer in self.layers:
+            nodes = layer(nodes, edges)
         return nodes
 
 
@@ -125,9 +128,8 @@ class MapNet(nn.Module):
         self.place, self.shape = _point_net(width), _point_net(width)
         self.convolutions = LaneConvolutions(width)
 
-    def forward(self, nodes: Tensor, directions: Tensor, relations: Table) -> Tensor:
-        features = functional.relu(self.place(nodes) + self.shape(directions))
-        return self.convolutions(features, relations, [len(nodes)] * _FUSED_LAYERS)
+    def forward(self, nodes: Tensor, directions: Tensor, edges: Edges) -> Tensor:
+        return self.convolutions(functional.relu(self.place(nodes) + self.shape(directions)), edges)
 
 
 def _point_net(width: int, activated: bool = False) -> nn.Sequential:
@@ -146,22 +148,11 @@ class Attention(nn.Module):
         self.output = NormedLinear(width, width, activated=False)
         self.width = width
 
-    def forward(self, lookers: Tensor, at: Tensor, seen: Tensor, seen_at: Tensor, pairs: Pairs) -> Tensor:
-        taken = self.own(lookers)
-        if len(pairs):
-            taken = taken + neighbour_sum(self._messages(lookers, at, seen, seen_at, pairs), pairs.lookers.back)
+    def forward(self, lookers: Tensor, seen: Tensor, pairs: Pairs) -> Tensor:
+        features = [self.distance(pairs.apart), self.query(lookers)[pairs.lookers], seen[pairs.seen]]
+        messages = self.context_output(functional.relu(self.context_norm(self.context(torch.cat(features, dim=1)))))
+        taken = self.own(lookers).index_add(0, pairs.lookers, messages)
         return functional.relu(self.output(functional.relu(self.norm(taken))) + lookers)
-
-    def _messages(self, lookers: Tensor, at: Tensor, seen: Tensor, seen_at: Tensor, pairs: Pairs) -> Tensor:
-        """One per pair. The context's matrix is applied in three parts, to lookers and seen before they are spread."""
-        by_distance, by_query, by_seen = torch.split(self.context.weight, self.width, dim=1)
-        apart = at[pairs.lookers.columns.long()] - seen_at[pairs.seen.columns.long()]
-        mixed = (
-            self.distance(apart) @ by_distance.T
-            + neighbour_sum(self.query(lookers) @ by_query.T, pairs.lookers)
-            + neighbour_sum(seen @ by_seen.T, pairs.seen)
-        )
-        return self.context_output(functional.relu(self.context_norm(mixed)))
 
 
 class Attentions(nn.Module):
@@ -169,10 +160,10 @@ class Attentions(nn.Module):
         super().__init__()
         self.layers = nn.ModuleList(Attention(width) for _ in range(_ATTENTION_LAYERS))
 
-    def forward(self, lookers: Tensor, at: Tensor, seen: Tensor, seen_at: Tensor, pairs: Pairs) -> Tensor:
+    def forward(self, lookers: Tensor, seen: Tensor, pairs: Pairs) -> Tensor:
         at_each_other = seen is lookers  # then a layer sees what the one before has made of them
         for layer in self.layers:
-            lookers = layer(lookers, at, lookers if at_each_other else seen, seen_at, pairs)
+            lookers = layer(lookers, lookers if at_each_other else seen, pairs)
         return lookers
 
 
@@ -207,16 +198,16 @@ class LaneGCN(nn.Module):
         self.predictor = Predictor(width)
 
     def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        actors = self.actor_net(batch.steps)
-        if len(batch.nodes):
-            nodes = self.map_net(batch.nodes, batch.directions, batch.relations)
-            nodes = self.meta(torch.cat([nodes, batch.meta], dim=1))
-            nodes = self.actors_to_map(nodes, batch.nodes, actors, batch.actors, batch.actors_to_map)
-            # Only nodes that an actor looks at are read, so a layer computes those and what later layers take in.
-            needed = [batch.nodes_within(hops) for hops in reversed(range(_FUSED_LAYERS))]
-            nodes = self.map_to_map(nodes, batch.relations, needed)
-        else:
-            nodes = actors.new_zeros(0, actors.shape[1])
-        actors = self.map_to_actors(actors, batch.actors, nodes, batch.nodes, batch.map_to_actors)
-        actors = self.actors_to_actors(actors, batch.actors, actors, batch.actors, batch.actors_to_actors)
-        return self.predictor(actors, batch.actors)
+        if batch.nodes.device.type == "cpu" and self.meta.norm.weight.dtype == torch.float32:
+            return self.predictor(fused.actor_features(self, batch), batch.actors)
+        return self.predictor(self.actor_features(batch), batch.actors)
+
+    def actor_features(self, batch: Batch) -> Tensor:
+        """By PyTorch's own operations, on any device and in any precision: what the fused layers are held against."""
+        actors, edges = self.actor_net(batch.steps), batch.edges()
+        nodes = self.map_net(batch.nodes, batch.directions, edges)
+        nodes = self.meta(torch.cat([nodes, batch.meta], dim=1))
+        nodes = self.actors_to_map(nodes, actors, batch.actors_to_map)
+        nodes = self.map_to_map(nodes, edges)[batch.looked_at]
+        actors = self.map_to_actors(actors, nodes, batch.map_to_actors)
+        return self.actors_to_actors(actors, actors, batch.actors_to_actors)
