@@ -15,6 +15,7 @@ from safetensors.numpy import save
 
 from mobfl.experiments.sweep_file import load_sweep
 from mobfl.files.json import read_json
+from mobfl.mobility.crossings import Crossings
 from mobfl.mobility.recorded import read_crossings
 from mobfl.mobility.sections import parse_section
 from mobfl.runs.checkpoint import read_checkpoint
@@ -90,6 +91,21 @@ FCD_XML = (
 )
 _NGSIM = "Vehicle_ID,Global_Time,Local_X,Local_Y\n" + "".join(f"2,{1000 + 100 * k},10,{10 * k}\n" for k in range(9))
 _HIGHD = "frame,id,x,y,width,height\n" + "".join(f"{k},7,{k - 2},8,4,2\n" for k in range(1, 9))
+# Past a place in Bologna, in 8 s: the same in the ways in which GPS traces are published.
+_WAY = [(8 + k, 11.34 + 1e-4 * (k - 4), 44.49) for k in range(9)]
+_NEAR = "circle:11.34,44.49,25"
+_DAY = "2014-02-01 00:00:"
+_POSITIONS = {
+    "gps.csv": "time,id,lat,lon\n" + "".join(f"{t},7,{lat},{lon}\n" for t, lon, lat in _WAY),
+    "t-drive.txt": "".join(f"7,{_DAY}{t:02},{lon},{lat}\n" for t, lon, lat in _WAY),
+    "cab.txt": "".join(f"{lat} {lon} 0 {1213084687 + t}\n" for t, lon, lat in reversed(_WAY)),
+    "roma.txt": "".join(f"7;{_DAY}{t:02}.5+01;POINT({lat} {lon})\n" for t, lon, lat in _WAY),
+    "porto.csv": 'TAXI_ID,TIMESTAMP,POLYLINE\n7,1372636858,"' + f"{[[lon, lat] for _, lon, lat in _WAY]}" + '"\n',
+    "pneuma.csv": "track_id; type; traveled_d; avg_speed; lat; lon; speed; lon_acc; lat_acc; time\n1; Car; 8; 30"
+    + "".join(f"; {lat}; {lon}; 30; 0; 0; {t / 25}" for t, lon, lat in _WAY) + "\n",
+}  # fmt: skip
+_KOLN = "".join(f"{k} v1 {10 * k - 40} 0.5 10.0\n" for k in range(9))
+_IND = "recordingId,trackId,frame,xCenter,yCenter\n" + "".join(f"0,3,{k},{k - 2},8\n" for k in range(1, 9))
 SCENARIO = (
     "[road]\nlength_m = 400\n[traffic]\nspeed_mps = 20.0\narrivals_per_s = 0.1\n[link]\ndownload_s = 1\nupload_s = 1\n"
     "[compute]\nstep_samples = [0.2, 0.25, 0.4]\n[training]\nbatch_size = 64\nsamples_per_vehicle = [64, 1024]\n"
@@ -155,6 +171,11 @@ _PICTURES = np.zeros((2, 3073), np.uint8)
 _BOX, _EDGE = parse_section("box:-15,-15,15,15"), parse_section("edge:e:15:55")
 _MAP, _RECORDED = "log_map_archive_s1.json", "scenario_s1.parquet"
 
+
+def _read_near(file: Path) -> Crossings:
+    return read_crossings(file, parse_section(_NEAR))
+
+
 KINDS = {
     kind.name: kind
     for kind in (
@@ -169,6 +190,9 @@ KINDS = {
         Kind("fcd.parquet", _FCD, table, lambda file: read_crossings(file, _EDGE)),
         Kind("ngsim.csv", _NGSIM, text, lambda file: read_crossings(file, _BOX)),
         Kind("highd.csv", _HIGHD, text, lambda file: read_crossings(file, _BOX)),
+        *(Kind(name, content, text, _read_near) for name, content in _POSITIONS.items()),
+        Kind("koln.tr", _KOLN, text, lambda file: read_crossings(file, _BOX)),
+        Kind("00_tracks.csv", _IND, text, lambda file: read_crossings(file, _BOX)),
         Kind("road.toml", SCENARIO, text, load_scenario, names_file=False),
         Kind("sweep.toml", SWEEP, text, load_sweep, names_file=False),
         Kind(

@@ -1,19 +1,20 @@
 """Traffic that SUMO drives, in its own process."""
 
+import functools
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from command import mobfl as command
 from mobfl import InputError, Scenario, plan
 from mobfl.errors import MissingExtraError
 from mobfl.mobility.crossings import Crossings
 from mobfl.mobility.recorded import read_crossings
 from mobfl.mobility.sections import parse_section
-from mobfl.mobility.sumo import Signal, SumoError, _explain, _straight_road, straight_road_crossings, sumo_crossings
+from mobfl.mobility.sumo import Signal, SumoError, _straight_road, explained, straight_road_crossings, sumo_crossings
 from mobfl.rounds.simulation import simulate
 
 pytest.importorskip("libsumo", reason="SUMO or its system libraries are not installed", exc_type=ImportError)
@@ -81,9 +82,9 @@ def test_sumos_own_floating_car_data_tells_the_same(paper: Scenario, tmp_path: P
     import sumo
 
     config = _straight_road(tmp_path, paper, 2, None, 600.0)
-    command = [str(Path(sumo.SUMO_HOME) / "bin" / "sumo"), "-c", str(config), "--step-length", "0.5", "--seed", "0"]
-    command += ["--end", "600", "--fcd-output", str(tmp_path / "fcd.xml"), "--no-step-log", "true"]
-    subprocess.run(command, check=True, capture_output=True)
+    words = [str(Path(sumo.SUMO_HOME) / "bin" / "sumo"), "-c", str(config), "--step-length", "0.5", "--seed", "0"]
+    words += ["--end", "600", "--fcd-output", str(tmp_path / "fcd.xml"), "--no-step-log", "true"]
+    subprocess.run(words, check=True, capture_output=True)
     ours = sumo_crossings(config, "edge:section", duration_s=600.0)
     file = read_crossings(tmp_path / "fcd.xml", parse_section("edge:section"))
     box = read_crossings(tmp_path / "fcd.xml", parse_section("box:300,-50,700,50"))
@@ -114,14 +115,12 @@ def test_what_sumo_complains_about_is_passed_on(tmp_path: Path) -> None:
     with pytest.raises(SumoError, match=r"SUMO ended with status"):
         sumo_crossings(config, "edge:a")
     missing = "ImportError: libGL.so.1: cannot open shared object file: No such file or directory"
-    assert "apt-get install libgl1 libx11-6 libxrender1 libatomic1" in str(_explain(missing, 1))
-    assert isinstance(_explain("ModuleNotFoundError: No module named 'libsumo'", 1), MissingExtraError)
+    assert "apt-get install libgl1 libx11-6 libxrender1 libatomic1" in str(explained(missing, 1))
+    assert isinstance(explained("ModuleNotFoundError: No module named 'libsumo'", 1), MissingExtraError)
 
 
 def test_the_command(tmp_path: Path) -> None:
-    def mobfl(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([sys.executable, "-m", "mobfl", *arguments], cwd=tmp_path, capture_output=True, text=True)
-
+    mobfl = functools.partial(command, cwd=tmp_path)
     done = mobfl("traffic", "--lanes", "2", "--duration", "900", "--out", "road.parquet")
     assert (done.returncode, done.stderr) == (0, "")
     planned = json.loads(mobfl("plan", "--trace", "road.parquet", "--json").stdout)

@@ -3,7 +3,7 @@
 import gzip
 import io
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -53,15 +53,17 @@ class _Unpacked(io.RawIOBase):
         return len(found)
 
 
-def lines_of(file: Path, binary: BinaryIO) -> Iterator[str]:
+def lines_of(file: Path, binary: BinaryIO) -> Generator[str]:
     """Lines of UTF-8 with their ends, none longer than a table's line can be."""
     # What is between two line feeds, as in a file opened in binary mode: others are part of the line.
     text = io.TextIOWrapper(binary, encoding="utf-8-sig", newline="\n")
-    for number, line in enumerate(iter(partial(text.readline, MOST_LINE_CHARACTERS + 1), ""), start=1):
-        if len(line) > MOST_LINE_CHARACTERS:
-            raise broken_line(file, number, f"lines of at most {MOST_LINE_CHARACTERS} characters", "a longer one")
-        yield line
-    text.detach()  # whoever opened the bytes closes them
+    try:
+        for number, line in enumerate(iter(partial(text.readline, MOST_LINE_CHARACTERS + 1), ""), start=1):
+            if len(line) > MOST_LINE_CHARACTERS:
+                raise broken_line(file, number, f"lines of at most {MOST_LINE_CHARACTERS} characters", "a longer one")
+            yield line
+    finally:
+        text.detach()  # whoever opened the bytes closes them
 
 
 def is_there(path: Path) -> bool:

@@ -5,7 +5,7 @@ from mobfl.rng import stream, uniforms
 
 
 def taking_part(crossings: Crossings, share: float, seed: int) -> Crossings:
-    """The vehicles that take part: the same ones for the same seed, whatever the plan."""
+    """The vehicles that take part: the same ones for the same seed, whatever the plan and the station."""
     if share == 1:
         return crossings
-    return crossings.take(uniforms(stream(seed, "participation"), crossings.keys) <= share)
+    return crossings.take(uniforms(stream(seed, "participation"), crossings.vehicle_keys) <= share)

@@ -1,60 +1,105 @@
-"""Recorded traffic as crossings: our own tables, SUMO's trip and floating-car files, NGSIM and highD.
+"""Recorded traffic as crossings: our own tables, SUMO's trips, and positions of any known kind.
 
 Files are read as streams, plain or gzipped. What is wrong with one is said in a sentence with file, line and rule.
 """
 
-import itertools
-import math
+import os
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from mobfl.errors import InputError, broken_line, shown
+from mobfl.errors import InputError, broken_line
 from mobfl.files.bounds import opened
-from mobfl.files.xml import Element, xml_elements
+from mobfl.files.xml import xml_elements
 from mobfl.mobility.crossings import COLUMNS, BrokenRowError, Crossings, named
-from mobfl.mobility.rows import MOST_NAME_CHARACTERS, Row, csv_rows, parquet_rows
-from mobfl.mobility.sections import Edge, Sample, Section, Step, Tracker, follow
+from mobfl.mobility.rows import Row, Value, csv_rows, layout_of, parquet_columns, parquet_rows
+from mobfl.mobility.sections import Section, Tentative, parse_section
 from mobfl.mobility.stored import with_tracks, write_table, write_tracks
-from mobfl.mobility.tracks import TrackKeeper
-from mobfl.scenario import MOST
 
-_METRES_PER_FOOT = 0.3048
-_HIGHD_FRAMES_PER_S = 25.0
+Sections = Mapping[str, Section]  # by the names of their stations
 
 
 def read_crossings(
-    file: Path,
-    section: Section | None = None,
+    file: str | os.PathLike[str],
+    section: Section | str | None = None,
     kind: str | None = None,
     keep_tracks: bool = False,
     longest_stay_s: float | None = None,
+    gap_s: float | None = None,
 ) -> Crossings:
     """The crossings in a file of any known kind.
 
     Args:
-        file: `.csv`, `.parquet` or `.xml`, also `.gz`: crossings, SUMO's trips or floating-car data, NGSIM or highD.
-        section: Which part of the road counts; only for files that hold positions, which need one.
+        file: `.csv`, `.parquet` or `.xml`, also `.gz`: crossings, SUMO's trips, or positions of any known kind.
+        section: Which part of the road counts, such as `circle:0,0,200`; only for files that hold positions, which
+            need one.
         kind: The ending that says what the file is, if not its own name.
         keep_tracks: Whether to keep where vehicles were, if the file says so, or for crossings a file beside it.
         longest_stay_s: Longer stays are left out, as those of parked vehicles; by default none is.
+        gap_s: For how long a vehicle may not be seen and still count as under way between the two places. By default
+            what suits the kind of file: one step where all vehicles share them, otherwise three usual intervals.
     """
+    file = Path(file)
+    crossings = _read(file, {"": section} if section else {}, kind, keep_tracks, gap_s)[""]
+    if not len(crossings):
+        raise broken_line(file, 1, "at least one crossing of the section", "none")
+    return crossings if longest_stay_s is None else crossings.up_to(longest_stay_s)
+
+
+def read_stations(
+    file: str | os.PathLike[str],
+    sections: Mapping[str, Section | str],
+    kind: str | None = None,
+    keep_tracks: bool = False,
+    longest_stay_s: float | None = None,
+    gap_s: float | None = None,
+) -> dict[str, Crossings]:
+    """The crossings of several sections, from one pass over a file that holds positions.
+
+    A vehicle has the same name in all of them. A section that nobody crosses has an empty table.
+
+    Args:
+        file: As for `read_crossings`.
+        sections: By the names of their stations.
+        kind: The ending that says what the file is, if not its own name.
+        keep_tracks: Whether to keep where vehicles were.
+        longest_stay_s: Longer stays are left out, as those of parked vehicles; by default none is.
+        gap_s: For how long a vehicle may not be seen and still count as under way between the two places. By default
+            what suits the kind of file: one step where all vehicles share them, otherwise three usual intervals.
+    """
+    if not sections:
+        raise InputError("sections must name at least one section, got none")
+    file = Path(file)
+    found = _read(file, sections, kind, keep_tracks, gap_s)
+    if not any(map(len, found.values())):
+        raise broken_line(file, 1, f"at least one crossing of one of {len(found)} sections", "none")
+    if longest_stay_s is None:
+        return found
+    return {name: each.up_to(longest_stay_s, or_none=True) for name, each in found.items()}
+
+
+def _read(
+    file: Path, given: Mapping[str, Section | str], kind: str | None, keep_tracks: bool, gap_s: float | None
+) -> dict[str, Crossings]:
+    """By section; those of a file without positions, which has none, by an empty name."""
     if "\0" in str(file):
         raise InputError(f"trace must be a file's name, got {str(file)!r}")
+    if gap_s is not None and not gap_s > 0:
+        raise InputError(f"gap_s must be > 0, got {gap_s:g}")
+    parsed = {name: parse_section(each) if isinstance(each, str) else each for name, each in given.items()}
+    sections = Tentative(parsed) if isinstance(given, Tentative) else parsed
     try:
         kind = kind or "".join(suffix for suffix in file.suffixes if suffix != ".gz").lower()
         if kind.endswith(".xml"):
-            crossings = _read_xml(file, section, keep_tracks)
-        elif kind.endswith((".parquet", ".pq")):
-            crossings = _read_rows(file, parquet_rows(file), section, keep_tracks)
-        elif kind.endswith((".csv", ".txt")):
-            crossings = _read_rows(file, csv_rows(file), section, keep_tracks)
-        else:
-            raise InputError(f"trace must be a .csv, .parquet or .xml file (.gz allowed), got {str(file)!r}")
+            return _read_xml(file, sections, keep_tracks, gap_s)
+        if kind.endswith((".parquet", ".pq")):
+            return _read_table(file, sections, keep_tracks, gap_s, parquet=True)
+        if kind.endswith((".csv", ".txt", ".tr")):
+            return _read_table(file, sections, keep_tracks, gap_s, parquet=False)
+        raise InputError(f"trace must be a .csv, .parquet or .xml file (.gz allowed), got {str(file)!r}")
     except OSError as error:
         raise InputError(f"trace {str(file)!r} cannot be read: {error.strerror or error}") from None
     except (EOFError, UnicodeDecodeError, zlib.error) as error:
@@ -63,9 +108,6 @@ def read_crossings(
         raise InputError(f"trace {str(file)!r} must fit into memory, got more than there is") from None
     except BrokenRowError as error:
         raise InputError(f"trace {str(file)!r} must have {error.rule}, got {error.value}") from None
-    if not len(crossings):
-        raise broken_line(file, 1, "at least one crossing of the section", "none")
-    return crossings if longest_stay_s is None else crossings.up_to(longest_stay_s)
 
 
 def check_crossings_file(file: Path) -> None:
@@ -80,79 +122,70 @@ def write_crossings(crossings: Crossings, file: Path) -> None:
     """Writes CSV or Parquet; tracks, if there are some, into a file of their own beside it."""
     check_crossings_file(file)
     write_tracks(crossings.tracks, file)
-    write_table({name: getattr(crossings, name) for name in COLUMNS}, file)
+    columns = {name: getattr(crossings, name) for name in COLUMNS}
+    write_table(columns if crossings.cut is None else columns | {"cut": crossings.cut}, file)
 
 
-def _needed(file: Path, section: Section | None) -> Section:
-    if section is None:
+def _needed(file: Path, sections: Sections) -> Sections:
+    if not sections:
         raise InputError(f"trace {str(file)!r} holds positions: a section must say which part of the road counts")
-    return section
+    return sections
 
 
-# ---- tables ---------------------------------------------------------------------------------------
+def _read_table(
+    file: Path, sections: Sections, keep_tracks: bool, gap_s: float | None, parquet: bool
+) -> dict[str, Crossings]:
+    layout = None if parquet else layout_of(file)
+    columns = layout.names if layout else parquet_columns(file)
+    rows = parquet_rows(file) if parquet else csv_rows(file, layout)
+    if {"enter_s", "leave_s"} & set(columns):
+        _refuse_sections(file, sections, "crossings")
+        crossings = _own_table(file, _columns(file, rows, columns, COLUMNS))
+        return {"": with_tracks(crossings, file) if keep_tracks else crossings}
+    if {"depart", "arrival"} <= set(columns):
+        _refuse_sections(file, sections, "whole trips")
+        return {"": _trips(file, _columns(file, rows, columns, ("id", "depart", "arrival")))}
+    if next(rows, None) is None:
+        raise broken_line(file, 1, "a header and rows", "an empty file")
+    from mobfl.mobility.positions import read_positions
+
+    return read_positions(file, columns, layout, _needed(file, sections), keep_tracks, gap_s)
 
 
-def _read_rows(file: Path, rows: Iterator[Row], section: Section | None, keep_tracks: bool) -> Crossings:
+def _refuse_sections(file: Path, sections: Sections, what: str) -> None:
+    if sections:
+        raise InputError(f"trace {str(file)!r} holds {what}, which have no positions for a section")
+
+
+def _columns(file: Path, rows: Iterator[Row], columns: Collection[str], wanted: tuple[str, ...]) -> Iterator[Row]:
+    """Rows of a table that must have some and these columns."""
     first = next(rows, None)
     if first is None:
         raise broken_line(file, 1, "a header and rows", "an empty file")
-    columns = first[1].keys()
-    table = _Table(file, itertools.chain([first], rows))
-    if columns & set(COLUMNS[1:]):
-        if section is not None:
-            raise InputError(f"trace {str(file)!r} holds crossings, which have no positions for a section")
-        crossings = _own_table(table.with_columns(columns, COLUMNS))
-        return with_tracks(crossings, file) if keep_tracks else crossings
-    section = _needed(file, section)
-    if "global_time" in columns:
-        table = table.with_columns(columns, ("vehicle_id", "global_time", "local_x", "local_y"))
-        return _ngsim(table, section, keep_tracks)
-    if "frame" in columns:
-        return _highd(table.with_columns(columns, ("id", "frame", "x", "y")), section, keep_tracks)
-    return _fcd_table(table, columns, section, keep_tracks)
+    missing = [name for name in wanted if name not in columns]
+    if missing:
+        raise broken_line(file, 1, f"the columns {', '.join(wanted)}", f"no {', '.join(missing)}")
+    yield first
+    yield from rows
 
 
-@dataclass(frozen=True)
-class _Table:
-    """Rows with their lines, and the words for what is wrong with one."""
-
-    file: Path
-    rows: Iterator[Row]
-
-    def with_columns(self, columns: Iterable[str], wanted: tuple[str, ...]) -> "_Table":
-        missing = [name for name in wanted if name not in columns]
-        if missing:
-            raise broken_line(self.file, 1, f"the columns {', '.join(wanted)}", f"no {', '.join(missing)}")
-        return self
-
-    def number(self, line: int, row: Mapping[str, str], column: str) -> float:
-        try:
-            value = float(row[column])
-        except (KeyError, ValueError):
-            raise broken_line(self.file, line, f"a number in {column}", shown(row.get(column))) from None
-        if not abs(value) <= MOST:
-            raise broken_line(self.file, line, f"a finite number of at most {MOST:g} in {column}", value)
-        return value
-
-    def name(self, line: int, row: Mapping[str, str], column: str) -> str:
-        name = row.get(column, "")
-        if len(name) > MOST_NAME_CHARACTERS:
-            rule = f"a name of at most {MOST_NAME_CHARACTERS} characters in {column}"
-            raise broken_line(self.file, line, rule, f"{len(name)}")
-        return name
-
-
-def _own_table(table: _Table) -> Crossings:
-    lines, vehicle, enter, leave = [], [], [], []
-    for line, row in table.rows:
+def _own_table(file: Path, rows: Iterator[Row]) -> Crossings:
+    lines, vehicle, enter, leave, cut = list[int](), list[str](), list[float](), list[float](), list[float]()
+    for line, row in rows:
+        value = Value(file, line, row)
         lines.append(line)
-        vehicle.append(table.name(line, row, "vehicle"))
-        enter.append(table.number(line, row, "enter_s"))
-        leave.append(table.number(line, row, "leave_s"))
+        vehicle.append(value.name("vehicle"))
+        enter.append(value.number("enter_s"))
+        leave.append(value.number("leave_s"))
+        if "cut" in row:
+            cut.append(value.number("cut"))
+            if cut[-1] not in range(16):
+                raise broken_line(file, line, "a sum of 1, 2, 4 and 8 in cut", f"{cut[-1]:g}")
     try:
-        return Crossings(_numbers_or_names(vehicle), np.array(enter), np.array(leave))
+        flags = np.array(cut, np.int8) if cut else None
+        return Crossings(_numbers_or_names(vehicle), np.array(enter), np.array(leave), cut=flags)
     except BrokenRowError as error:
-        raise broken_line(table.file, lines[error.row], error.rule, error.value) from None
+        raise broken_line(file, lines[error.row], error.rule, error.value) from None
 
 
 def _numbers_or_names(names: list[str]) -> Any:
@@ -163,136 +196,35 @@ def _numbers_or_names(names: list[str]) -> Any:
         return named(names)
 
 
-def _fcd_table(table: _Table, columns: Collection[str], section: Section, keep_tracks: bool) -> Crossings:
-    """SUMO's floating-car data as CSV or Parquet: rows in the order of time."""
-    name = "id" if "id" in columns else "vehicle_id"
-    table.with_columns(
-        columns, ("time", name, *(("lane", "pos", "speed") if isinstance(section, Edge) else ("x", "y")))
-    )
-
-    def steps() -> Iterator[Step]:
-        now, seen = -math.inf, dict[Any, Sample]()
-        for line, row in table.rows:
-            time_s = table.number(line, row, "time")
-            if time_s < now:
-                raise broken_line(table.file, line, "times in order", f"{time_s:g} s after {now:g} s")
-            if time_s > now and seen:
-                yield seen
-                seen = {}
-            now = time_s
-            if row[name]:  # a time step without vehicles has an empty row
-                values = {key: table.number(line, row, key) for key in ("x", "y", "pos", "speed") if row.get(key)}
-                seen[table.name(line, row, name)] = _sample(time_s, values, row.get("lane", ""))
-        yield seen
-
-    return follow(section, steps(), keep_tracks)
-
-
-def _sample(time_s: float, values: Mapping[Any, float], lane: str) -> Sample:
-    nan = math.nan
-    x, y, along, speed = (values.get(key, nan) for key in ("x", "y", "pos", "speed"))
-    return Sample(time_s, x, y, lane.rpartition("_")[0], along, speed)
-
-
-def _ngsim(table: _Table, section: Section, keep_tracks: bool) -> Crossings:
-    """NGSIM trajectories: milliseconds and feet, one vehicle after the other."""
-
-    def samples() -> Iterator[tuple[int, Any, Sample]]:
-        for line, row in table.rows:
-            time_s = table.number(line, row, "global_time") / 1000
-            x, y = (_METRES_PER_FOOT * table.number(line, row, axis) for axis in ("local_x", "local_y"))
-            yield line, int(table.number(line, row, "vehicle_id")), Sample(time_s, x, y)
-
-    return _by_vehicle(table, section, samples(), keep_tracks, longest_gap_s=0.35)
-
-
-def _highd(table: _Table, section: Section, keep_tracks: bool) -> Crossings:
-    """highD tracks: 25 frames a second, metres, the corner of each vehicle's box."""
-
-    def samples() -> Iterator[tuple[int, Any, Sample]]:
-        for line, row in table.rows:
-            time_s = table.number(line, row, "frame") / _HIGHD_FRAMES_PER_S
-            x, y = (
-                table.number(line, row, axis) + (table.number(line, row, size) / 2 if size in row else 0.0)
-                for axis, size in (("x", "width"), ("y", "height"))
-            )
-            yield line, int(table.number(line, row, "id")), Sample(time_s, x, y)
-
-    return _by_vehicle(table, section, samples(), keep_tracks, longest_gap_s=0.1)
-
-
-def _by_vehicle(
-    table: _Table,
-    section: Section,
-    samples: Iterator[tuple[int, Any, Sample]],
-    keep_tracks: bool,
-    longest_gap_s: float,
-) -> Crossings:
-    """From samples in which each vehicle's times are in order; after a gap it counts as another visit."""
-    tracker = Tracker(section, keeper=TrackKeeper() if keep_tracks else None)
-    for line, vehicle, sample in samples:
-        before = tracker.last.get(vehicle)
-        if before is not None and sample.time_s < before.time_s:
-            rule = f"times in order for vehicle {vehicle}"
-            raise broken_line(table.file, line, rule, f"{sample.time_s:g} s after {before.time_s:g} s")
-        if before is not None and sample.time_s - before.time_s > longest_gap_s:
-            tracker.lose(vehicle)
-        tracker.see(vehicle, sample)
-    return tracker.finish()
-
-
-# ---- XML ------------------------------------------------------------------------------------------
-
-
-def _read_xml(file: Path, section: Section | None, keep_tracks: bool) -> Crossings:
-    elements = _elements(file)
-    root = next(elements, None)
-    match root and root[1]:
-        case "tripinfos":
-            if section is not None:
-                raise InputError(f"trace {str(file)!r} holds whole trips, which have no positions for a section")
-            return _tripinfos(file, elements)
-        case "fcd-export":
-            return follow(_needed(file, section), _fcd_steps(file, elements), keep_tracks)
-        case other:
-            line = root[0] if root else 1
-            raise broken_line(file, line, "tripinfos or fcd-export", f"<{other}>" if other else "an empty file")
-
-
-def _elements(file: Path) -> Iterator[Element]:
-    with opened(file) as binary:
-        yield from xml_elements(file, binary)
-
-
-def _tripinfos(file: Path, elements: Iterator[tuple[int, str, dict[str, str]]]) -> Crossings:
-    table, vehicle, enter, leave = _Table(file, iter(())), [], [], []
-    for line, name, values in elements:
-        if name != "tripinfo":
-            continue
-        depart, arrival = (table.number(line, values, key) for key in ("depart", "arrival"))
+def _trips(file: Path, rows: Iterator[Row]) -> Crossings:
+    """SUMO's trips, whole: from depart to arrival."""
+    vehicle, enter, leave = list[str](), list[float](), list[float]()
+    for line, row in rows:
+        value = Value(file, line, row)
+        depart, arrival = value.number("depart"), value.number("arrival")
         if arrival == -1:  # SUMO's word for a vehicle that was still under way at the end
             continue
         if arrival < depart:
             raise broken_line(file, line, "arrival >= depart", f"{arrival:g} < {depart:g}")
-        vehicle.append(table.name(line, values, "id"))
+        vehicle.append(value.name("id"))
         enter.append(depart)
         leave.append(arrival)
     return Crossings.sorted(_numbers_or_names(vehicle), enter, leave)
 
 
-def _fcd_steps(file: Path, elements: Iterator[tuple[int, str, dict[str, str]]]) -> Iterator[Step]:
-    table, now, seen = _Table(file, iter(())), -math.inf, dict[Any, Sample]()
-    for line, name, values in elements:
-        if name == "timestep":
-            time_s = table.number(line, values, "time")
-            if time_s <= now:
-                raise broken_line(file, line, "times in order", f"{time_s:g} s after {now:g} s")
-            if now > -math.inf:
-                yield seen
-            now, seen = time_s, {}
-        elif name == "vehicle":
-            if now == -math.inf:
-                raise broken_line(file, line, "a timestep around it", "<vehicle> alone")
-            numbers = {key: table.number(line, values, key) for key in ("x", "y", "pos", "speed") if key in values}
-            seen[table.name(line, values, "id")] = _sample(now, numbers, values.get("lane", ""))
-    yield seen
+def _read_xml(file: Path, sections: Sections, keep_tracks: bool, gap_s: float | None) -> dict[str, Crossings]:
+    with opened(file) as binary:
+        elements = xml_elements(file, binary)
+        root = next(elements, None)
+        match root and root[1]:
+            case "tripinfos":
+                _refuse_sections(file, sections, "whole trips")
+                return {"": _trips(file, ((line, row) for line, name, row in elements if name == "tripinfo"))}
+            case "fcd-export":
+                pass
+            case other:
+                line = root[0] if root else 1
+                raise broken_line(file, line, "tripinfos or fcd-export", f"<{other}>" if other else "an empty file")
+    from mobfl.mobility.positions import read_xml_positions
+
+    return read_xml_positions(file, _needed(file, sections), keep_tracks, gap_s)

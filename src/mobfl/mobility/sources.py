@@ -1,8 +1,6 @@
 """Traffic by name: sources that make crossings for a scenario, ours or somebody's own."""
 
-from typing import Protocol
-
-import numpy as np
+from typing import Any, Protocol
 
 from mobfl.errors import InputError
 from mobfl.mobility.crossings import Crossings
@@ -35,10 +33,15 @@ class TrafficSource(Protocol):
 
 def crossings_of(name: str, scenario: Scenario, seed: int) -> Crossings:
     """The crossings of the source of that name."""
+    return crossings_from(TRAFFIC.build(name), name, scenario, seed)
+
+
+def crossings_from(source: TrafficSource, name: str, scenario: Scenario, seed: int) -> Crossings:
+    """The crossings that a source makes for this road."""
     # Traffic knows nothing of links, the theory of one whose sizes are open or of a radio as little.
     opaque = scenario.lacks_sizes or scenario.radio is not None
     road = scenario.with_values({"link": {}, "radio": None}) if opaque else scenario
-    made = TRAFFIC.build(name).crossings(road, seed)
+    made: Any = source.crossings(road, seed)
     if not isinstance(made, Crossings):
         raise InputError(f"traffic {name!r} must make mobfl.Crossings, got {type(made).__name__}")
     return made
@@ -48,18 +51,9 @@ class PoissonTable:
     """Poisson arrivals at the scenario's rate and speeds, as a table that lasts as long as the training."""
 
     def crossings(self, scenario: Scenario, seed: int) -> Crossings:
-        from mobfl.mobility.poisson import poisson_crossings
+        from mobfl.mobility.poisson import poisson_table
 
-        blocks = list[Crossings]()
-        for block in poisson_crossings(scenario, seed):
-            blocks.append(block)
-            if block.enter_s[-1] > scenario.training.duration_s + scenario.dwell_s:
-                break
-        vehicle, enter_s, leave_s = (
-            np.concatenate([getattr(block, name) for block in blocks]) for name in ("vehicle", "enter_s", "leave_s")
-        )
-        kept = enter_s <= scenario.training.duration_s + scenario.dwell_s
-        return Crossings(vehicle[kept], enter_s[kept], leave_s[kept])
+        return poisson_table(scenario, seed)
 
 
 class DayOfTraffic:

@@ -8,16 +8,16 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 from xml.etree import ElementTree
 
 import numpy as np
 
 from mobfl.errors import InputError, MissingExtraError, MobflError
-from mobfl.mobility.crossings import Crossings
+from mobfl.mobility.crossings import Crossings, named
 from mobfl.mobility.sections import parse_section
 from mobfl.mobility.tracks import Tracks
 from mobfl.scenario import Scenario
@@ -33,9 +33,29 @@ class SumoError(MobflError):
     """SUMO could not run what it was given."""
 
 
-def sumo_crossings(
+class _Settings(TypedDict, total=False):
+    """Of a simulation, as `sumo_stations` has them."""
+
+    duration_s: float | None
+    warmup_s: float
+    step_s: float
+    seed: int
+    keep_tracks: bool
+    progress: Callable[[float], None]
+
+
+def sumo_crossings(config: Path, section: str, **settings: Unpack[_Settings]) -> Crossings:
+    """The crossings of a section in a SUMO simulation, without those who enter during the warm-up.
+
+    With a step of one second a dwell of twenty would be off by 4 %: steps are at most half a second long, and the
+    instants of entering and leaving are found between them. With `keep_tracks`, where everybody was at each step.
+    """
+    return sumo_stations(config, {"": section}, **settings)[""]
+
+
+def sumo_stations(
     config: Path,
-    section: str,
+    sections: Mapping[str, str],
     *,
     duration_s: float | None = None,
     warmup_s: float = 0.0,
@@ -43,32 +63,31 @@ def sumo_crossings(
     seed: int = 0,
     keep_tracks: bool = False,
     progress: Callable[[float], None] = lambda _: None,
-) -> Crossings:
-    """The crossings of a section in a SUMO simulation, without those who enter during the warm-up.
+) -> dict[str, Crossings]:
+    """As `sumo_crossings`, of several sections by the names of their stations, in one simulation.
 
-    With a step of one second a dwell of twenty would be off by 4 %: steps are at most half a second long, and the
-    instants of entering and leaving are found between them. With `keep_tracks`, where everybody was at each step.
+    A vehicle has the same name in all of them. A section that nobody crosses has an empty table.
     """
-    parse_section(section)
+    for section in sections.values():
+        parse_section(section)
     if not 0 < step_s <= LONGEST_STEP_S:
         raise InputError(f"step must be > 0 and <= {LONGEST_STEP_S} s, got {step_s:g}")
     if not config.is_file():
         raise InputError(f"SUMO's configuration must be a file, got {str(config)!r}")
-    with tempfile.TemporaryDirectory(prefix="mobfl-tracks-") as folder:
-        kept = Path(folder) / "tracks.npz" if keep_tracks else None
+    with tempfile.TemporaryDirectory(prefix="mobfl-crossings-") as folder:
         job = {
-            "config": str(config), "section": section, "duration_s": duration_s, "warmup_s": warmup_s,
-            "step_s": step_s, "seed": seed, "tracks": kept and str(kept),
+            "config": str(config), "sections": list(sections.values()), "duration_s": duration_s, "warmup_s": warmup_s,
+            "step_s": step_s, "seed": seed, "tracks": keep_tracks, "folder": folder,
         }  # fmt: skip
-        rows = _run(job, progress)
-        tracks = None if kept is None else _read_tracks(kept)
-    vehicle, enter, leave = zip(*rows, strict=True) if rows else ((), (), ())
-    return Crossings.sorted(vehicle, enter, leave, tracks)
+        _run(job, progress)
+        return {name: _read(Path(folder) / f"{i}.npz") for i, name in enumerate(sections)}
 
 
-def _read_tracks(file: Path) -> Tracks:
+def _read(file: Path) -> Crossings:
     with np.load(file) as stored:
-        return Tracks(*(stored[field.name] for field in fields(Tracks)))
+        tracks = Tracks(*(stored[field.name] for field in fields(Tracks))) if "first" in stored else None
+        who = named(stored["vehicle"].tolist())
+        return Crossings(who, stored["enter_s"], stored["leave_s"], tracks, stored.get("cut"))
 
 
 @dataclass(frozen=True)
@@ -112,29 +131,27 @@ def straight_road_crossings(
 # ---- the child process ----------------------------------------------------------------------------
 
 
-def _run(job: dict[str, Any], progress: Callable[[float], None]) -> list[tuple[str, float, float]]:
-    """Runs the job and returns its rows; progress is the share that is done."""
+def _run(job: dict[str, Any], progress: Callable[[float], None]) -> None:
+    """Runs the job; progress is the share that is done."""
     command = [sys.executable, "-m", "mobfl.mobility.sumo_worker", json.dumps(job)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
-        rows = list[tuple[str, float, float]]()
         try:
             assert child.stdout is not None and child.stderr is not None  # noqa: PT018
             for line in child.stdout:
                 match json.loads(line) if line.startswith("{") else None:  # SUMO may talk in between
                     case {"share": share}:
                         progress(share)
-                    case {"rows": found}:
-                        rows = [(name, enter, leave) for name, enter, leave in found]
+                    case {"refused": reason}:
+                        raise InputError(reason)
             complaint = child.stderr.read()
         except BaseException:
             child.kill()
             raise
     if child.returncode:
-        raise _explain(complaint, child.returncode)
-    return rows
+        raise explained(complaint, child.returncode)
 
 
-def _explain(complaint: str, status: int) -> MobflError:
+def explained(complaint: str, status: int) -> MobflError:
     if "No module named 'libsumo'" in complaint:
         return MissingExtraError("traffic from SUMO", "sumo")
     if "cannot open shared object file" in complaint:
@@ -213,4 +230,4 @@ def _netconvert(folder: Path) -> None:
     ]  # fmt: skip
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     if done.returncode:
-        raise _explain(done.stderr, done.returncode)
+        raise explained(done.stderr, done.returncode)

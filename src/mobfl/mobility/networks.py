@@ -1,0 +1,194 @@
+"""A SUMO network as far as places on it go: edges with their lines and street names, junctions, and where it lies."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mobfl.errors import InputError, MissingExtraError, brief, broken_line
+from mobfl.files.bounds import opened
+from mobfl.files.xml import xml_elements
+
+Array = NDArray[np.float64]
+Bounds = tuple[float, float, float, float]  # x0, y0, x1, y1 in metres
+
+_NET_FILE = ("net-file", "net", "n")  # as configurations of SUMO may call it
+_NO_PROJECTION = ("", "!", "-")
+_NO_CROSSING = ("dead_end", "internal")
+
+
+@dataclass(frozen=True)
+class NetworkEdge:
+    """A road from one junction to the next.
+
+    Args:
+        street: Its name, empty if the network has none.
+        length_m: Of its first lane.
+        line: Points along it, (n, 2) in metres.
+        start: The junction where it begins.
+        end: The junction where it ends.
+    """
+
+    street: str
+    length_m: float
+    line: Array
+    start: str
+    end: str
+
+
+@dataclass(frozen=True)
+class Network:
+    """Edges by name, junctions' places by name, and the projection that the network was made with.
+
+    Args:
+        edges: Those that vehicles drive on between junctions.
+        junctions: Where roads meet, (x, y) in metres.
+        projection: As PROJ takes it; empty if the network has none.
+        offset_m: What was added to projected coordinates.
+        within: Edges inside junctions, by the two edges that they join.
+    """
+
+    edges: dict[str, NetworkEdge]
+    junctions: dict[str, tuple[float, float]]
+    projection: str = ""
+    offset_m: tuple[float, float] = (0.0, 0.0)
+    within: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+
+    @cached_property
+    def bounds(self) -> Bounds:
+        points = np.concatenate([edge.line for edge in self.edges.values()])
+        return (*points.min(axis=0).tolist(), *points.max(axis=0).tolist())
+
+    @cached_property
+    def streets(self) -> dict[str, list[str]]:
+        """The edges of every street that has a name."""
+        found = dict[str, list[str]]()
+        for name, edge in self.edges.items():
+            if edge.street:
+                found.setdefault(edge.street, []).append(name)
+        return found
+
+    def chain(self, edges: Iterable[str]) -> str:
+        """The section of these edges and the junctions between them."""
+        own = list(edges)
+        inner = [each for a in own for b in own for each in self.within.get((a, b), ())]
+        return "edge:" + ",".join(dict.fromkeys([*own, *inner]))
+
+    def street_section(self, name: str) -> str:
+        """The section of a street."""
+        if name not in self.streets:
+            known = brief(", ".join(sorted(self.streets))) or "none: its edges have no names"
+            raise InputError(f"section must name a street of the network, got {name!r}; there are {known}")
+        return self.chain(self.streets[name])
+
+    def degrees(self) -> Callable[[Array], Array] | None:
+        """What turns points in metres into longitudes and latitudes; None if the network lies nowhere on Earth."""
+        if self.projection in _NO_PROJECTION:
+            return None
+        try:
+            from pyproj import Proj
+        except ImportError:
+            raise MissingExtraError("degrees instead of metres", "positions") from None
+        project = Proj(self.projection)
+
+        def convert(points: Array) -> Array:
+            x, y = (np.asarray(points) - self.offset_m).T
+            lon, lat = project(x, y, inverse=True)
+            return np.stack([lon, lat], axis=-1)
+
+        return convert
+
+
+def street_section(name_at_network: str) -> str:
+    """The section of a street, written NAME@NETWORK.net.xml."""
+    name, _, file = name_at_network.rpartition("@")
+    return read_network(Path(file)).street_section(name)
+
+
+def is_network(file: Path) -> bool:
+    return _bare(file).endswith(".net.xml")
+
+
+def is_configuration(file: Path) -> bool:
+    return _bare(file).endswith(".sumocfg")
+
+
+def _bare(file: Path) -> str:
+    return file.name.lower().removesuffix(".gz")
+
+
+def network_file(configuration: Path) -> Path:
+    """The network that a configuration of SUMO names."""
+    try:
+        with opened(configuration) as binary:
+            for _, name, values in xml_elements(configuration, binary):
+                if name in _NET_FILE and (given := values.get("value") or values.get("v")):
+                    return configuration.parent / given
+    except OSError as error:
+        raise InputError(f"SUMO's configuration {str(configuration)!r} cannot be read: {error.strerror}") from None
+    raise broken_line(configuration, 1, "a net-file", "none")
+
+
+def read_network(file: Path) -> Network:
+    """A network of SUMO, `.net.xml`, also `.gz`."""
+    reader = _Reader(file)
+    try:
+        with opened(file) as binary:
+            for line, name, values in xml_elements(file, binary):
+                reader.take(line, name, values)
+    except OSError as error:
+        raise InputError(f"network {str(file)!r} cannot be read: {error.strerror or error}") from None
+    if not reader.edges:
+        raise broken_line(file, 1, "a network of SUMO with edges that have lanes", "none")
+    return Network(reader.edges, reader.junctions, reader.projection, reader.offset_m, reader.between())
+
+
+@dataclass
+class _Reader:
+    """Takes a network's elements one after the other."""
+
+    file: Path
+    edges: dict[str, NetworkEdge] = field(default_factory=dict)
+    junctions: dict[str, tuple[float, float]] = field(default_factory=dict)
+    projection: str = ""
+    offset_m: tuple[float, float] = (0.0, 0.0)
+    via: dict[tuple[str, str], set[str]] = field(default_factory=dict)
+    _edge: dict[str, str] | None = None  # whose lanes come next
+
+    def take(self, line: int, name: str, values: dict[str, str]) -> None:
+        try:
+            match name:
+                case "location":
+                    x, y = map(float, values.get("netOffset", "0,0").split(","))
+                    self.offset_m, self.projection = (x, y), values.get("projParameter", "")
+                case "edge":
+                    self._edge = values if "function" not in values or values["function"] == "normal" else None
+                case "lane" if self._edge is not None:
+                    self._take_lane(self._edge, values)
+                    self._edge = None  # the other lanes lie beside the first
+                case "junction" if values.get("type") not in _NO_CROSSING:
+                    self.junctions[values["id"]] = (float(values["x"]), float(values["y"]))
+                case "connection" if "via" in values:
+                    inner = values["via"].rpartition("_")[0]
+                    self.via.setdefault((values["from"], values["to"]), set()).add(inner)
+        except (KeyError, ValueError) as error:
+            raise broken_line(self.file, line, f"a {name} as SUMO writes it", f"{error!s} in {values}") from None
+
+    def _take_lane(self, edge: dict[str, str], lane: dict[str, str]) -> None:
+        line = np.array([[float(each) for each in point.split(",")[:2]] for point in lane["shape"].split()])
+        if line.ndim != 2 or line.shape[1] != 2 or not np.isfinite(line).all():
+            raise ValueError("its shape")
+        street, ends = edge.get("name", ""), (edge.get("from", ""), edge.get("to", ""))
+        self.edges[edge["id"]] = NetworkEdge(street, float(lane["length"]), line, *ends)
+
+    def between(self) -> dict[tuple[str, str], tuple[str, ...]]:
+        """Edges inside junctions by the two edges that they join; some lead on to a second one."""
+        found = dict[tuple[str, str], tuple[str, ...]]()
+        for (start, end), inner in self.via.items():
+            if start in self.edges:
+                further = {each for one in inner for each in self.via.get((one, end), ())}
+                found[start, end] = tuple(sorted(inner | further))
+        return found
