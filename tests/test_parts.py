@@ -2,8 +2,6 @@
 
 import json
 import shutil
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from command import mobfl
 from fake_task import CountingTask
 from mobfl import InputError, Job, Kpi, MobflError, Order, Pool, Rounds, Upload, train
 from mobfl.learning.rules import RULES
@@ -33,10 +32,6 @@ def here(tmp_path: Path) -> Path:
     for file in OWN.glob("*.py"):
         shutil.copy(file, tmp_path)
     return tmp_path
-
-
-def mobfl(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "mobfl", *arguments], cwd=cwd, capture_output=True, text=True)
 
 
 # ---- names ----------------------------------------------------------------------------------------

@@ -78,6 +78,11 @@ def broken_line(file: Path, line: int, rule: str, value: Any) -> InputError:
     return InputError(f"{file}, line {line}: there must be {rule}, got {brief(str(value))}")
 
 
+def counted(count: int, one: str, many: str = "") -> str:
+    """`1 run`, `3 runs`; `many` where the plural is another word."""
+    return f"{count} {one if count == 1 else many or one + 's'}"
+
+
 def shown(value: Any) -> str:
     """A value as a sentence can hold it, whatever somebody wrote."""
     try:

@@ -16,8 +16,9 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +77,7 @@ class Kind:
 
     def installed(self) -> dict[str, EntryPoint]:
         """The entry points of other packages, by name."""
-        return {entry.name: entry for entry in entry_points(group=self.group)}
+        return {entry.name: entry for entry in _entry_points(tuple(sys.path), self.group)}
 
     def find(self, name: str) -> Any:
         """The object of that name; raises a sentence where there is none, or where it cannot be imported."""
@@ -259,11 +260,24 @@ def _code_of(module: str) -> dict[str, str] | None:
     top = module.partition(".")[0]
     if top == "mobfl":
         return None
-    from importlib.metadata import packages_distributions, version
+    from importlib.metadata import version
 
-    if owners := packages_distributions().get(top):
+    if owners := _packages(tuple(sys.path)).get(top):
         return {"package": owners[0], "version": version(owners[0])}
     file = getattr(sys.modules.get(module), "__file__", None)
     if file is None:
         return {"module": module}
     return {"file": Path(file).name, "sha256": hashlib.sha256(Path(file).read_bytes()).hexdigest()}
+
+
+# Both read what every installed package says of itself: for a short run that would take longer than the run.
+@cache
+def _entry_points(_path: tuple[str, ...], group: str) -> EntryPoints:
+    return entry_points(group=group)
+
+
+@cache
+def _packages(_path: tuple[str, ...]) -> Mapping[str, list[str]]:
+    from importlib.metadata import packages_distributions
+
+    return packages_distributions()

@@ -2,13 +2,12 @@
 
 import itertools
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from command import mobfl
 from fake_task import CountingTask
 from mobfl import Job, Scenario, load_scenario, plan, theory, train
 from mobfl.errors import InputError
@@ -332,16 +331,14 @@ def test_training_follows_and_resumes_to_the_same_bytes(paper: Scenario, tmp_pat
 
 
 def test_the_command_line_follows(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "mobfl", "simulate", "--plan", "adaptive", "--rounds", "300"]
-    road = ["--set", "traffic.arrivals_per_s=0.4"]
-    done = subprocess.run([*command, *road, "--json", "--plot", "f.png"], cwd=tmp_path, capture_output=True, text=True)
+    command = ["simulate", "--plan", "adaptive", "--rounds", "300", "--set", "traffic.arrivals_per_s=0.4"]
+    done = mobfl(*command, "--json", "--plot", "f.png", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     came = json.loads(done.stdout)
     assert came["rounds"] == 300
     assert came["notes"][-1]["known"]["arrivals_per_s"]["value"] == pytest.approx(0.4, rel=0.4)
     assert (tmp_path / "f.png").exists()
-    told = subprocess.run([*command, *road], cwd=tmp_path, capture_output=True, text=True)
-    assert "valid local steps per second" in told.stdout
+    assert "valid local steps per second" in mobfl(*command, cwd=tmp_path).stdout
 
 
 def test_a_fleet_is_begun_with_its_own_plan_and_followed_as_one_class() -> None:

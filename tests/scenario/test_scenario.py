@@ -121,7 +121,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     broken.write_text("[road\nlength_m = 3")
     binary.write_bytes(b"\xff\xfe\x00")
     for source, sentence in (
-        (tmp_path / "none.toml", "must be a file or one of carpark, highway"),
+        (tmp_path / "none.toml", "must be a file or one of carpark, corridor, highway"),
         (tmp_path, "cannot be read: Is a directory"),
         (broken, "must be TOML: .*line 1"),
         (binary, "must be TOML in UTF-8"),

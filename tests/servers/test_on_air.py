@@ -90,7 +90,10 @@ def test_schedules_that_know_no_radio_say_so() -> None:
 
 
 @pytest.mark.parametrize("plan", ["10,8", "anytime:8", "async:10", "wait-for-all:10"])
-def test_runs_resume_to_the_same_bytes_and_count_what_was_sent(tmp_path: Path, plan: str) -> None:
+def test_runs_resume_to_the_same_bytes_and_count_what_was_sent(
+    tmp_path: Path, plan: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mobfl.rounds.rules._ROUNDS_AT_ONCE", 8)  # two blocks, none of thousands
     road = Scenario.from_dict(
         {
             "radio": {"path_loss": "urban-nlos"},

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
+from functools import cached_property
 from itertools import chain
 from typing import Any
 
@@ -18,7 +19,7 @@ from torch.nn.parameter import is_lazy
 
 from mobfl.errors import InputError
 from mobfl.learning.heldout import spread
-from mobfl.learning.task import Integers, Kpi, SgdTerms
+from mobfl.learning.task import Integers, Kpi, Pool, SgdTerms
 from mobfl.learning.torch_samples import blame, kind_of, pool_of, samples_of
 from mobfl.learning.torch_steps import device_named, gradient, load, local_steps, prepare_cpu, read
 from mobfl.learning.weights import Weights
@@ -108,6 +109,11 @@ class TorchTask:
     def __deepcopy__(self, _: object) -> "TorchTask":
         return self  # nothing in it ever changes, and its data may be large
 
+    @cached_property
+    def validation_pool(self) -> Pool:
+        """The validation samples as a city's districts see them."""
+        return pool_of(self._validation, None, None, {})
+
     def initial_weights(self, seed: int) -> Weights:
         with _seeded(int(stream(seed, "initial weights")), self._device):
             return read(self._start())
@@ -121,13 +127,17 @@ class TorchTask:
             return gradient(self._module(), self._loss, model, batch)
 
     def evaluate(self, model: Weights) -> dict[str, float]:
+        return self.evaluate_on(model, np.arange(len(self._validation)))
+
+    def evaluate_on(self, model: Weights, samples: Integers) -> dict[str, float]:
+        """`loss` and the KPIs on some of the validation samples."""
         module = self._module()
         load(module, model)
         module.eval()
-        count = len(self._validation)
+        count = len(samples)
         totals = dict.fromkeys(["loss", *(kpi.name for kpi in self.kpis)], 0.0)
         with self._addressed(np.arange(0)), torch.inference_mode():
-            for numbers in torch.split(torch.arange(count), self._batch_size):
+            for numbers in torch.split(torch.from_numpy(samples), self._batch_size):
                 inputs, targets = self._validation.batch(numbers)
                 for name, total in self._totals(module(inputs), targets).items():
                     totals[name] += total

@@ -1,7 +1,7 @@
 """A vehicle's turn: it trains, sends, and remembers something until its next one, in simulation as on a real node.
 
 What it remembers is the rule's (a control variate) and the codec's (what was left out of its upload). It belongs to one
-visit: a vehicle that comes back later is new.
+visit: a vehicle that comes back later, or to another station, has forgotten it.
 """
 
 from collections.abc import Mapping
@@ -28,11 +28,12 @@ class Turn:
     """Which vehicle trains, and how.
 
     Args:
-        key: What its draws are addressed by.
+        key: What its draws on this visit are addressed by.
         attempt: How often it has trained before on this visit.
         local_steps: How many it takes.
         learning_rate: η.
         budget: How many bytes there is time to send; None is no limit.
+        vehicle: What addresses what it keeps from visit to visit; None where there are no others.
     """
 
     key: np.uint64
@@ -40,6 +41,7 @@ class Turn:
     local_steps: int
     learning_rate: float
     budget: int | None = None
+    vehicle: np.uint64 | None = None
 
 
 @dataclass(frozen=True)
@@ -64,9 +66,9 @@ class Turns:
         """The upload before it is sent, and what the vehicle remembers of the rule."""
         work = turn.key, turn.attempt, model, turn.local_steps, turn.learning_rate
         if self.along is None:
-            return self.vehicles.train(*work), {}
+            return self.vehicles.train(*work, vehicle=turn.vehicle), {}
         own = _part(_RULE, memory)
-        upload = self.vehicles.train(*work, self.along.correction(down, own))
+        upload = self.vehicles.train(*work, self.along.correction(down, own), turn.vehicle)
         done = Trained(model, upload.weights, turn.local_steps, turn.learning_rate)
         sent, kept = self.along.upload(down, own, done)
         return replace(upload, along=sent), _named(_RULE, kept)

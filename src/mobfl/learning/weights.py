@@ -47,3 +47,26 @@ def mixed(model: Weights, other: Weights, share: float) -> Weights:
 
 def _mix(values: NDArray[np.float32], others: NDArray[np.float32], share: float) -> NDArray[np.float32]:
     return ((1.0 - share) * values.astype(np.float64) + share * others.astype(np.float64)).astype(np.float32)
+
+
+def added(model: Weights, now: Weights, before: Weights) -> Weights:
+    """The model with what has changed elsewhere since; what is measured, such as variances, stays as it is."""
+    return {
+        name: values if is_statistic(name) else _moved(values, now[name], before[name], 1.0)
+        for name, values in model.items()
+    }
+
+
+def moved(model: Weights, now: Weights, before: Weights, share: float) -> Weights:
+    """The model with a share of what has changed elsewhere; what is measured is mixed: no variance goes below 0."""
+    return {
+        name: _mix(values, now[name], share) if is_statistic(name) else _moved(values, now[name], before[name], share)
+        for name, values in model.items()
+    }
+
+
+def _moved(
+    values: NDArray[np.float32], now: NDArray[np.float32], before: NDArray[np.float32], share: float
+) -> NDArray[np.float32]:
+    change = now.astype(np.float64) - before.astype(np.float64)
+    return (values.astype(np.float64) + share * change).astype(np.float32)

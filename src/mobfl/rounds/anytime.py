@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 
 from mobfl import theory
+from mobfl.display import Displayed, Sheet
+from mobfl.errors import counted
 from mobfl.mobility.crossings import Crossings
 from mobfl.mobility.observed import ObservedTraffic
 from mobfl.planning.trace import Trace, assumed_of
 from mobfl.rounds.air import assumed_places, delays_and_channel
 from mobfl.rounds.airtime import AirCounts, AirResult
 from mobfl.rounds.by_class import ClassCounts, ClassResult
-from mobfl.rounds.estimates import BatchMeans, Compared, Estimate
+from mobfl.rounds.estimates import BatchMeans, Compared, Estimate, compared_sheet
 from mobfl.rounds.orders import AsManyAsFit, FixedPlan
 from mobfl.rounds.rows import Array, Integers
 from mobfl.rounds.rules import simulate_rounds
@@ -33,8 +35,8 @@ class AnytimeClassResult(ClassResult):
     expected_steps_per_visit: float | None = None
 
 
-@dataclass(frozen=True)
-class AnytimeSimulation:
+@dataclass(frozen=True, repr=False)
+class AnytimeSimulation(Displayed):
     """What happened in anytime rounds, beside what the theory promises of them.
 
     On recorded traffic it is the promise of those crossings. Nothing is promised where vehicles are wrong about their
@@ -90,6 +92,25 @@ class AnytimeSimulation:
             **({"assumed": self.assumed} if self.assumed else {}),
         }
 
+    @property
+    def compared(self) -> list[tuple[str, Compared]]:
+        """In words, what was measured beside what was promised."""
+        return [
+            ("steps of the longest training", self.longest_steps),
+            ("steps of all uploads", self.delivered_steps),
+            ("uploads per round", self.uploads),
+            ("chance of an empty round", self.empty_prob),
+            ("trainings that are lost", self.lost_share),
+        ]
+
+    def _brief(self) -> str:
+        told = f"{counted(self.rounds, 'anytime round')} of T = {self.round_s:.4f} s"
+        return f"{told}: {self.uploads.measured.value:.4f} uploads per round, v = {self.objective:.4f} /s"
+
+    def _sheet(self) -> Sheet:
+        title = f"{counted(self.rounds, 'anytime round')} with T = {self.round_s:.4f} s: v = {self.objective:.4f} /s"
+        return compared_sheet(title, self.compared, [self.assumed or ""])
+
 
 @dataclass(frozen=True)
 class _Promise:
@@ -115,7 +136,7 @@ def simulate_anytime(
     plan, seen = FixedPlan(asked, round_s), ObservedTraffic.of(scenario, seed, crossings)
     rounds, (delays, channel) = seen.whole_rounds(round_s, rounds), delays_and_channel(scenario)
     several, by_class, on_air = len(delays.classes) > 1, ClassCounts(len(delays.classes)), AirCounts()
-    stay_s = theory.mean_stay_s(scenario) if crossings is None else crossings.dwell_s.mean()
+    stay_s = theory.mean_stay_s(scenario) if crossings is None else crossings.stays_s.mean()
     # Rounds that share a vehicle mostly fall into one batch.
     means, longest = BatchMeans(5, 1 + int(2 * float(stay_s) / round_s)), Counter[int]()
     keep = several or channel is not None

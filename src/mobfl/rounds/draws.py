@@ -16,13 +16,36 @@ from mobfl.rounds.orders import AsManyAsFit, Steps
 from mobfl.theory.delays import EXPONENTIAL, LOGNORMAL, Delays, StepLaws
 
 Keys = NDArray[np.uint64]
+_NOBODY = np.empty(0, np.uint64)
+
+
+class Owners:
+    """Whose visit each is: a vehicle that returns, or passes several stations, is of one class and holds one set of
+    samples, while the times of its local steps and its batches belong to the visit.
+    """
+
+    def __init__(self, visits: Keys = _NOBODY, vehicles: Keys = _NOBODY) -> None:
+        differ = np.flatnonzero(visits != vehicles)
+        order = differ[np.argsort(visits[differ])]
+        self._visits, self._vehicles = visits[order], vehicles[order]
+
+    def items(self) -> list[tuple[int, int]]:
+        """The visits that are not a vehicle's first and only one, with their vehicles."""
+        return list(zip(self._visits.tolist(), self._vehicles.tolist(), strict=True))
+
+    def of(self, keys: Keys) -> Keys:
+        """The keys of the vehicles whose visits have these; of a first visit, and of a vehicle, its own."""
+        if not len(self._visits):
+            return keys
+        places = np.minimum(np.searchsorted(self._visits, keys), len(self._visits) - 1)
+        return np.where(self._visits[places] == keys, self._vehicles[places], keys)
 
 
 class Draws:
     """The draws of one seed on a road with these delays."""
 
-    def __init__(self, delays: Delays, seed: int) -> None:
-        self.delays, self.seed = delays, seed
+    def __init__(self, delays: Delays, seed: int, owners: Owners | None = None) -> None:
+        self.delays, self.seed, self.owners = delays, seed, owners or Owners()
         self._compute, self._class = stream(seed, "compute"), stream(seed, "class")
         self._leaving = stream(seed, "predicted leaving")
         self._shares = [each.share for each in delays.classes]
@@ -33,8 +56,8 @@ class Draws:
         return vehicle_keys(self._compute, crossings)
 
     def classes(self, keys: Keys) -> NDArray[np.int8]:
-        """Their places among the fleet's classes."""
-        return classes_of(self._class, keys, self._shares)
+        """The places among the fleet's classes of the vehicles whose visits have these keys."""
+        return classes_of(self._class, self.owners.of(keys), self._shares)
 
     def laws(self, local_steps: int) -> StepLaws:
         if local_steps not in self._laws:

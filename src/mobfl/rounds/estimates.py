@@ -1,12 +1,14 @@
 """Means over rounds, with intervals that respect that neighbouring rounds share vehicles."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from mobfl.display import Sheet
 
 Array = NDArray[np.float64]
 
@@ -38,6 +40,20 @@ class Compared:
             f"{name}_interval": list(ends) if all(map(math.isfinite, ends)) else None,
             f"expected_{name}": self.expected,
         }
+
+
+def compared_sheet(title: str, compared: Iterable[tuple[str, Compared]], notes: Sequence[str] = ()) -> Sheet:
+    """A row for each quantity."""
+    rows = [
+        (
+            name,
+            f"{each.measured.value:.4f}",
+            f"{each.measured.low:.4f} to {each.measured.high:.4f}",
+            "" if each.expected is None else f"{each.expected:.4f}",
+        )
+        for name, each in compared
+    ]
+    return Sheet(title, rows, ("", "measured", "95 % interval", "promised"), [note for note in notes if note])
 
 
 class BatchMeans:

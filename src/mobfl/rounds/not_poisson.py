@@ -60,7 +60,7 @@ def replica(trace: Trace, number: int) -> Trace:
     """Poisson traffic with the trace's rate and stays over the same time, in its steady state from the beginning."""
     (start_s, end_s), rate = trace.observed_s, trace.crossings.arrivals_per_s
     lasts_s = end_s - start_s
-    stays_s = np.minimum(trace.crossings.dwell_s, lasts_s)  # what is longer cannot be told from it
+    stays_s = np.minimum(trace.crossings.stays_s, lasts_s)  # what is longer cannot be told from it
     draws = generator(stream(0, "Poisson replica"), np.uint64(number))
     # Who is there at the beginning stays the longer the likelier, and is anywhere in his stay.
     there = draws.choice(stays_s, draws.poisson(rate * stays_s.mean()), p=stays_s / stays_s.sum())

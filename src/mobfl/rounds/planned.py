@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from mobfl import theory
 from mobfl.errors import InputError
 from mobfl.mobility.crossings import Crossings
-from mobfl.planning.by_simulation import Found, Stage, best_by_simulation, check_within
+from mobfl.mobility.given import AnyCrossings, crossings_given
+from mobfl.planning.by_simulation import Found, Stage, best_by_simulation, share_of
 from mobfl.planning.lattice import Space
 from mobfl.planning.planner import plan
 from mobfl.planning.plans import ConstantPlan, SimulatedAnytimePlan, SimulatedPlan, no_plan
@@ -18,7 +19,7 @@ from mobfl.planning.radio import in_seconds, too_narrow
 from mobfl.planning.trace import Trace, assumed_of
 from mobfl.rounds.orders import AsManyAsFit
 from mobfl.rounds.stretches import Simulator, Tally
-from mobfl.scenario import Scenario
+from mobfl.scenario import AnyScenario, Scenario, scenario_of
 from mobfl.theory import Conditions, Knows, Transfers
 from mobfl.theory.delays import StepTimes
 
@@ -38,22 +39,22 @@ _NOBODY = (
 
 @overload
 def plan_by_simulation(
-    scenario: Scenario, within: float = 0.01, crossings: Crossings | None = None, seed: int = 0, *,
+    scenario: AnyScenario = ..., within: float | str = 0.01, crossings: AnyCrossings | None = None, seed: int = 0, *,
     anytime: None = None, progress: Callable[[Stage], None] = ...,
 ) -> SimulatedPlan: ...  # fmt: skip
 
 
 @overload
 def plan_by_simulation(
-    scenario: Scenario, within: float = 0.01, crossings: Crossings | None = None, seed: int = 0, *,
+    scenario: AnyScenario = ..., within: float | str = 0.01, crossings: AnyCrossings | None = None, seed: int = 0, *,
     anytime: Knows | AsManyAsFit, progress: Callable[[Stage], None] = ...,
 ) -> SimulatedAnytimePlan: ...  # fmt: skip
 
 
 def plan_by_simulation(
-    scenario: Scenario,
-    within: float = 0.01,
-    crossings: Crossings | None = None,
+    scenario: AnyScenario = "paper",
+    within: float | str = 0.01,
+    crossings: AnyCrossings | None = None,
     seed: int = 0,
     *,
     anytime: Knows | AsManyAsFit | None = None,
@@ -65,15 +66,17 @@ def plan_by_simulation(
     is better by a larger share than `within`. What the plan promises comes from traffic that did not choose it.
 
     Args:
-        scenario: The road, its traffic and its delays.
-        within: By which share of the objective another plan may be better, from 0.00001 to 0.5.
-        crossings: Recorded traffic. What is then uncertain is what vehicles draw and when rounds begin, not what
-            another recording would bring.
+        scenario: The road, its traffic and its delays: a `Scenario`, a packaged one's name, a file or tables.
+        within: By which share of the objective another plan may be better, from 0.00001 to 0.5 or such as "1%".
+        crossings: Recorded traffic, or its file. What is then uncertain is what vehicles draw and when rounds begin,
+            not what another recording would bring.
         seed: The same seed finds the same plan.
         anytime: For rounds in which every vehicle takes as many steps as fit: what it knows of its leaving.
         progress: Told how far the search has come.
     """
-    check_within(within)
+    scenario, within = scenario_of(scenario), share_of(within)
+    needs_tracks = scenario.radio is not None or anytime == "predicted"
+    crossings = crossings_given(crossings, scenario, seed, needs_tracks)
     road, trace = _conditions(scenario), None
     asked = None if anytime is None else _asked(anytime, road, crossings)
     if crossings is not None:
@@ -99,7 +102,7 @@ def _asked(anytime: Knows | AsManyAsFit, road: Conditions, crossings: Crossings 
         raise InputError(f"training.noise_uploads must be 0 for anytime rounds, got {road.noise}")
     if isinstance(anytime, AsManyAsFit):
         return anytime
-    stay_s = road.mean_dwell_s if crossings is None else crossings.dwell_s.mean()
+    stay_s = road.mean_dwell_s if crossings is None else crossings.stays_s.mean()
     return AsManyAsFit(anytime, float(stay_s))
 
 
@@ -123,7 +126,7 @@ def _space(road: Conditions, trace: Trace | None, asked: AsManyAsFit | None) -> 
         longest_stay_s, stay_s = float(road.dwell.longest), float(road.mean_dwell_s)
         longest_s = _LONGEST * (longest_stay_s + 1 / float(road.arrivals_per_s))
     else:
-        longest_stay_s, stay_s = float(trace.crossings.dwell_s.max()), float(trace.crossings.dwell_s.mean())
+        longest_stay_s, stay_s = float(trace.crossings.dwell_s.max()), float(trace.crossings.stays_s.mean())
         longest_s = trace.longest_round_s
         longest_stay_s = min(longest_stay_s, longest_s)
     delays = road.delays

@@ -194,7 +194,8 @@ class _Road:
             label = np.arange(self.seen, self.seen + len(block))
         self.seen += len(block)
         keys, attempts = self.draws.keys(block.keys), np.zeros(len(block), np.int64)
-        labels, classes = label.astype(np.int64, copy=False), self.draws.classes(keys)
+        classes = self.draws.classes(self.draws.keys(block.vehicle_keys))
+        labels = label.astype(np.int64, copy=False)
         times = block.enter_s, block.leave_s
         return _Vehicles(labels, keys, *times, attempts, classes, self._tracked(block), block.enter_s)
 
@@ -251,10 +252,8 @@ def _run_rounds(starts, t, delays, number, there, vehicles, counts, rows, fittin
     paper = len(laws.law) == 1 and laws.law[0] == EXPONENTIAL  # then nobody's class has to be looked up
     least_s, extra_s = laws.least_s[0], laws.extra_s[0]
     present, uploads = counts
-    label, key, enter, leave, attempt, place, track = vehicles[:7]
-    row_round, row_vehicle, row_key, row_attempt, row_begin, row_compute, row_end = rows[:7]
-    row_outcome, row_place, row_steps = rows[7:]
-    keep_rows = len(row_round) > 0
+    _, key, enter, leave, attempt, place, track = vehicles[:7]
+    keep_rows = len(rows[0]) > 0
     active = np.empty(len(enter), np.int64)
     active[:there] = np.arange(there)
     coming = there
@@ -288,21 +287,13 @@ def _run_rounds(starts, t, delays, number, there, vehicles, counts, rows, fittin
                 fitted.steps[k] += taken * uploaded
                 fitted.longest[k] = max(fitted.longest[k], taken * uploaded)
                 if keep_rows:
-                    row_steps[row] = taken
+                    rows[9][row] = taken
             successes += uploaded
             if keep_rows:
-                row_round[row], row_vehicle[row], row_key[row], row_attempt[row] = (
-                    number + k,
-                    label[i],
-                    key[i],
-                    attempt[i],
-                )
-                row_begin[row], row_compute[row] = begin, compute
-                row_end[row] = min(leave[i], end)
-                row_outcome[row] = 0 if uploaded else (1 if stay_left < time_left else 2)  # as `Outcome` has them
+                outcome = 0 if uploaded else (1 if stay_left < time_left else 2)  # as `Outcome` has them
                 if fitting is not None and taken == 0:
-                    row_outcome[row] = 3
-                row_place[row] = place[i]
+                    outcome = 3
+                _write_row(rows, row, number + k, vehicles, i, begin, compute, min(leave[i], end), outcome)
                 row += 1
             attempt[i] += 1
             active[stay] = i
@@ -310,3 +301,12 @@ def _run_rounds(starts, t, delays, number, there, vehicles, counts, rows, fittin
         present[k], uploads[k] = there, successes
         there = stay
     return active[:there], row
+
+
+@njit(inline="always", cache=True)
+def _write_row(rows, row, number, vehicles, i, begin, compute, end, outcome):
+    """All of it but the steps, which are known by whoever counts them."""
+    label, key, _, _, attempt, place = vehicles[:6]
+    rows[0][row], rows[1][row], rows[2][row], rows[3][row] = number, label[i], key[i], attempt[i]
+    rows[4][row], rows[5][row], rows[6][row] = begin, compute, end
+    rows[7][row], rows[8][row] = outcome, place[i]

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mobfl import theory
-from mobfl.errors import InputError
+from mobfl.display import Displayed, Sheet
+from mobfl.errors import InputError, counted
 from mobfl.mobility.crossings import Crossings
 from mobfl.mobility.observed import ObservedTraffic
 from mobfl.planning.radio import in_seconds
@@ -19,7 +20,7 @@ from mobfl.rounds.airtime import AirCounts, AirResult
 from mobfl.rounds.anytime import AnytimeSimulation, simulate_anytime
 from mobfl.rounds.by_class import ClassCounts, ClassResult
 from mobfl.rounds.by_class import promised as promised_by_class
-from mobfl.rounds.estimates import BatchMeans, Estimate
+from mobfl.rounds.estimates import BatchMeans, Compared, Estimate, compared_sheet
 from mobfl.rounds.not_poisson import warning_of
 from mobfl.rounds.orders import AsManyAsFit, FixedPlan, Steps
 from mobfl.rounds.rows import Rounds, VehicleRows
@@ -38,8 +39,8 @@ class Promise(NamedTuple):
     empty_prob: float
 
 
-@dataclass(frozen=True)
-class Simulation:
+@dataclass(frozen=True, repr=False)
+class Simulation(Displayed):
     """What happened in the rounds, beside what was promised.
 
     On Poisson traffic Theorem 1 promises. On recorded traffic the road's own law does, averaged over when the rounds
@@ -78,6 +79,25 @@ class Simulation:
             **({} if self.air is None else {"radio": self.air.to_dict(), "assumed": self.assumed}),
             **({"classes": [each.to_dict() for each in self.classes]} if self.classes else {}),
         }
+
+    @property
+    def compared(self) -> list[tuple[str, Compared]]:
+        """In words, what was measured beside what was promised."""
+        dispersion = 1.0 if self.poisson is None else None
+        return [
+            ("uploads per round", Compared(self.mean_uploads, self.expected_uploads)),
+            ("chance of an empty round", Compared(self.empty_prob, self.expected_empty_prob)),
+            ("variance/mean of uploads", Compared(self.variance_to_mean, dispersion)),
+            ("trainings that count", Compared(self.contributing_share)),
+        ]
+
+    def _brief(self) -> str:
+        told = f"{counted(self.rounds, 'round')} of H = {self.local_steps}, T = {self.round_s:.4f} s"
+        return f"{told}: {self.mean_uploads.value:.4f} uploads per round, promised {self.expected_uploads:.4f}"
+
+    def _sheet(self) -> Sheet:
+        title = f"{counted(self.rounds, 'round')} with H = {self.local_steps}, T = {self.round_s:.4f} s"
+        return compared_sheet(title, self.compared, [self.warning or "", self.assumed or ""])
 
 
 def _or_none(value: float) -> float | None:

@@ -80,6 +80,17 @@ class Adoption:
         self._sound = self._now
         return lost
 
+    def take_up(self, model: Weights) -> bool:
+        """The latest model is replaced from above, if this one is sound; the rule remembers what it did."""
+        if not self._soundness.holds(model):
+            return False
+        self._models.take_back(model)
+        self._unjudged[self._models.number] = self._now
+        return True
+
+    def is_sound(self, model: Weights) -> bool:
+        return self._soundness.holds(model)
+
     def take_in(
         self, step: ServerStep, uploads: Sequence[Upload], elapsed_s: float, draw: Draw, refused: Sequence[str] = ()
     ) -> list[str]:

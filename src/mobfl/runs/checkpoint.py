@@ -2,10 +2,14 @@
 
 One safetensors file holds the model that is served under its own names; other versions of it, on which vehicles are
 training, as `version/NUMBER/NAME`; what the rule remembers as `rule/NAME`; and where they are needed, what the rule
-sent along with such a version as `along/NUMBER/NAME`, and what a vehicle remembers as `memory/KEY/NAME`. Where it is
+sent along with such a version as `along/NUMBER/NAME`, what a vehicle remembers as `memory/KEY/NAME`, and which model
+it takes to another station as `carried/KEY/NAME`. Where it is
 not known whether that model is sound, or known that it is not, the last sound one is there too, as `sound/NAME` and
 `sound-rule/NAME`. It is never half of one checkpoint and half of another. The metadata say how many server steps led
 to it, how many uploads were rejected on the way, and which rounds' models were taken back.
+
+Of a city it is the model of the last row, with every station's checkpoint in turn below `station/PLACE/`, and the
+cloud's latest average, what was handed in to it and what the stations had handed in as `cloud/…`.
 
 Until a run is done, its last checkpoint also holds all that its other files are written from: the rounds as
 `rows/COLUMN`, the best model as `best/NAME`, and a digest. So it is enough to go on, whatever becomes of the others.
@@ -35,7 +39,9 @@ from mobfl.learning.weights import Weights
 
 _VERSION, _RULE, _SOUND, _SOUND_RULE = "version", "rule", "sound", "sound-rule"
 _BEST, _ROWS = "best", "rows"
-_ALONG, _MEMORY = "along", "memory"
+_ALONG, _MEMORY, _CARRIED = "along", "memory", "carried"
+_STATION, _CLOUD = "station", "cloud"
+_AVERAGE, _HANDED, _SENT = "average", "handed", "sent"
 
 
 @dataclass(frozen=True)
@@ -45,6 +51,31 @@ class Sound:
     rounds: int
     model: Weights
     rule_state: State
+
+
+@dataclass(frozen=True)
+class CloudState:
+    """What the cloud knows, and what is on its way.
+
+    Args:
+        samples: D, summed over the uploads to each station since it last handed in its model.
+        average: The latest; nothing before the first.
+        comes_s: When it comes to the stations.
+        handed: Models that were handed in and are not averaged yet, by the stations' places,
+        shares: and with which weights.
+        sent: What stations had handed in for the latest average, which they have not taken up yet.
+    """
+
+    samples: tuple[int, ...]
+    average: Weights = field(default_factory=dict)
+    comes_s: float = 0.0
+    handed: Mapping[int, Weights] = field(default_factory=dict)
+    shares: Mapping[int, float] = field(default_factory=dict)
+    sent: Mapping[int, Weights] = field(default_factory=dict)
+
+    @property
+    def models(self) -> list[Weights]:
+        return [*([self.average] if self.average else []), *self.handed.values(), *self.sent.values()]
 
 
 @dataclass(frozen=True)
@@ -64,11 +95,22 @@ class Checkpoint:
     taken_back: tuple[int, ...] = ()  # the rounds whose models were not sound
     along: Mapping[int, Weights] = field(default_factory=dict)  # what the rule sent along with other versions
     memories: Mapping[int, Memory] = field(default_factory=dict)  # of vehicles that will upload again, by their keys
+    stations: "tuple[Checkpoint, ...]" = ()  # those of a city's models, whose last row has this model,
+    cloud: CloudState | None = None  # what is above them,
+    carried: Mapping[int, Weights] = field(default_factory=dict)  # and what vehicles take from one to the next
 
     @property
     def alone(self) -> "Checkpoint":
         """The model without what is only needed to go on."""
-        return replace(self, versions={}, rule_state={}, sound=None, along={}, memories={})
+        return replace(
+            self, versions={}, rule_state={}, sound=None, along={}, memories={}, stations=(), cloud=None, carried={}
+        )
+
+    @property
+    def ended(self) -> "Checkpoint":
+        """What remains of a run that is done: the model, of a city those of all stations and the cloud's."""
+        cloud = None if self.cloud is None else CloudState(self.cloud.samples, self.cloud.average)
+        return replace(self.alone, stations=tuple(each.settled.alone for each in self.stations), cloud=cloud)
 
     @property
     def settled(self) -> "Checkpoint":
@@ -106,6 +148,11 @@ def _metadata(checkpoint: Checkpoint) -> dict[str, Any]:
         told["taken_back"] = list(checkpoint.taken_back)
     if checkpoint.sound is not None:
         told["sound"] = checkpoint.sound.rounds
+    if checkpoint.stations:
+        told["stations"] = [_metadata(each) for each in checkpoint.stations]
+    if (cloud := checkpoint.cloud) is not None:
+        shares = {str(place): share for place, share in sorted(cloud.shares.items())}
+        told["cloud"] = {"samples": list(cloud.samples), "comes_s": cloud.comes_s, "shares": shares}
     return told
 
 
@@ -119,13 +166,27 @@ def _digest(tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any]) ->
 
 
 def _flat(checkpoint: Checkpoint) -> dict[str, Any]:
-    numbered = {_VERSION: checkpoint.versions, _ALONG: checkpoint.along, _MEMORY: checkpoint.memories}
+    numbered = {
+        _VERSION: checkpoint.versions,
+        _ALONG: checkpoint.along,
+        _MEMORY: checkpoint.memories,
+        _CARRIED: checkpoint.carried,
+    }
     versions = (
         (f"{kind}/{number}/", arrays) for kind, each in numbered.items() for number, arrays in sorted(each.items())
     )
     sound = checkpoint.sound
     before = () if sound is None else ((f"{_SOUND}/", sound.model), (f"{_SOUND_RULE}/", sound.rule_state))
-    groups = (("", checkpoint.model), *versions, (f"{_RULE}/", checkpoint.rule_state), *before)
+    below = ((f"{_STATION}/{place}/", _flat(each)) for place, each in enumerate(checkpoint.stations))
+    above = () if checkpoint.cloud is None else ((f"{_CLOUD}/", _flat_cloud(checkpoint.cloud)),)
+    groups = (("", checkpoint.model), *versions, (f"{_RULE}/", checkpoint.rule_state), *before, *below, *above)
+    return {prefix + name: values for prefix, arrays in groups for name, values in arrays.items()}
+
+
+def _flat_cloud(cloud: CloudState) -> dict[str, Any]:
+    by_place = {_HANDED: cloud.handed, _SENT: cloud.sent}
+    models = ((f"{kind}/{place}/", each) for kind, found in by_place.items() for place, each in sorted(found.items()))
+    groups = ((f"{_AVERAGE}/", cloud.average), *models)
     return {prefix + name: values for prefix, arrays in groups for name, values in arrays.items()}
 
 
@@ -143,11 +204,18 @@ def read_last(file: Path, reference: Weights) -> tuple[Checkpoint, Kept | None]:
             raise ValueError("one that was changed since")
         found, kept = _parted(tensors, metadata), _kept(tensors, metadata)
     others = [kept.best.model] if kept is not None else []
-    others += [found.sound.model] if found.sound is not None else []
-    for each in (found.model, *found.versions.values(), *others):
+    for each in (*_models(found), *others):
         if (reason := fault(reference, Upload(each, 1))) is not None:
             raise InputError(f"{file} must be this task's model, got one that is {reason}")
     return found, kept
+
+
+def _models(checkpoint: Checkpoint) -> list[Weights]:
+    found = [checkpoint.model, *checkpoint.versions.values()]
+    found += [checkpoint.sound.model] if checkpoint.sound is not None else []
+    found += [] if checkpoint.cloud is None else checkpoint.cloud.models
+    found += checkpoint.carried.values()
+    return found + [model for each in checkpoint.stations for model in _models(each)]
 
 
 def rounds_of(file: Path) -> int:
@@ -182,7 +250,10 @@ def _below(prefix: str, tensors: Mapping[str, Any]) -> dict[str, Any]:
 
 def _parted(tensors: Mapping[str, Any], metadata: Mapping[str, Any]) -> Checkpoint:
     groups = defaultdict[str, dict[str, Any]](dict)
-    numbered = {kind: defaultdict[int, dict[str, Any]](dict) for kind in (_VERSION, _ALONG, _MEMORY)}
+    numbered = {kind: defaultdict[int, dict[str, Any]](dict) for kind in (_VERSION, _ALONG, _MEMORY, _CARRIED)}
+    told, above = metadata.get("stations", ()), metadata.get("cloud")
+    elsewhere = [*([_BEST, _ROWS] if "kept" in metadata else []), *([_STATION] if told else [])]
+    elsewhere += [_CLOUD] if above is not None else []
     for name, values in tensors.items():
         first, _, rest = name.partition("/")
         number, _, own = rest.partition("/")
@@ -190,10 +261,37 @@ def _parted(tensors: Mapping[str, Any], metadata: Mapping[str, Any]) -> Checkpoi
             numbered[first][int(number)][own] = values
         elif first in (_RULE, _SOUND, _SOUND_RULE) and rest:
             groups[first][rest] = values
-        elif not ("kept" in metadata and first in (_BEST, _ROWS)):
+        elif first not in elsewhere:
             groups[""][name] = values
     sound = Sound(int(metadata["sound"]), groups[_SOUND], groups[_SOUND_RULE]) if "sound" in metadata else None
     taken_back = tuple(int(number) for number in metadata.get("taken_back", ()))
     rounds, rejections = int(metadata["rounds"]), dict(metadata["rejections"])
-    versions, along, memories = map(dict, numbered.values())
-    return Checkpoint(rounds, groups[""], versions, groups[_RULE], rejections, sound, taken_back, along, memories)
+    versions, along, memories, carried = map(dict, numbered.values())
+    stations = tuple(_parted(_below(f"{_STATION}/{place}", tensors), each) for place, each in enumerate(told))
+    cloud = None if above is None else _cloud(_below(_CLOUD, tensors), above)
+    return Checkpoint(
+        rounds,
+        groups[""],
+        versions,
+        groups[_RULE],
+        rejections,
+        sound,
+        taken_back,
+        along,
+        memories,
+        stations,
+        cloud,
+        carried,
+    )
+
+
+def _cloud(tensors: Mapping[str, Any], told: Mapping[str, Any]) -> CloudState:
+    models: dict[str, dict[int, Any]] = {kind: {} for kind in (_HANDED, _SENT)}
+    for kind, found in models.items():
+        for name, values in _below(kind, tensors).items():
+            place, _, own = name.partition("/")
+            found.setdefault(int(place), {})[own] = values
+    shares = {int(place): float(share) for place, share in told["shares"].items()}
+    samples = tuple(int(each) for each in told["samples"])
+    average, comes_s = _below(_AVERAGE, tensors), float(told["comes_s"])
+    return CloudState(samples, average, comes_s, models[_HANDED], shares, models[_SENT])

@@ -73,6 +73,18 @@ class Divergence:
         return f"from round {self._latest[0].round} on no step led to a sound model, and {lost} were taken back"
 
 
+class Watch:
+    """Takes in a run's rows, each with its station's: one model may fall apart while the others learn."""
+
+    def __init__(self, initial_loss: float) -> None:
+        self._initial, self._stations = initial_loss, dict[int, Divergence]()
+
+    def add(self, row: Mapping[str, Any]) -> Diverged | None:
+        """What is to be said after this row; None if all is well."""
+        station = int(row.get("station", 0))
+        return self._stations.setdefault(station, Divergence(self._initial)).add(row)
+
+
 def divergence(initial_loss: float, rows: Iterable[Mapping[str, Any]]) -> Diverged | None:
     """Where a run has diverged, if it has."""
     watch = Divergence(initial_loss)

@@ -12,9 +12,10 @@ import math
 import os
 import platform
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import NoneType
@@ -28,7 +29,18 @@ from mobfl.files.atomic import PART, remove_parts, replaced
 from mobfl.files.json import plain, read_json, write_json
 from mobfl.files.regular import check_regular
 from mobfl.learning.task import Kpi
-from mobfl.runs.history import COLUMNS, MORE, WHOLE, History, kpis_of
+from mobfl.runs.history import (
+    COLUMNS,
+    MORE,
+    OF_CLOUD,
+    STATION,
+    WHOLE,
+    History,
+    kpis_of,
+    own_columns,
+    stations_of,
+)
+from mobfl.scenario import CLOUD
 
 RUN, ROUNDS, BEST, LAST, TIMING = "run.json", "rounds.parquet", "best.safetensors", "last.safetensors", "timing.json"
 FILES = (RUN, ROUNDS, BEST, LAST, TIMING)
@@ -40,6 +52,11 @@ _PROGRESS = ("initial", "status", "reason", "results")
 
 
 def versions() -> dict[str, str]:
+    return dict(_versions())
+
+
+@cache
+def _versions() -> dict[str, str]:
     found = {"python": platform.python_version()}
     for name in _LIBRARIES:
         with suppress(PackageNotFoundError):
@@ -139,6 +156,7 @@ _KINDS: dict[str, tuple[Any, str]] = {
     **dict.fromkeys(("task", "status"), _TEXT),
     **dict.fromkeys(("rule", "local", "codec", "reason"), _MAYBE_TEXT),
     "seed": (int, "a whole number"),
+    "stations": (list, "a list"),
 }
 
 
@@ -216,8 +234,8 @@ def read_history(folder: str | Path) -> History:
     """
     folder = Path(folder)
     run = read_run(folder)
-    kpis = kpis_of(run)
-    return History.of_rows(run["initial"], read_rows(folder, kpis), kpis)
+    kpis, stations = kpis_of(run), stations_of(run)
+    return History.of_rows(run["initial"], read_rows(folder, kpis, stations), kpis, stations)
 
 
 class OtherRunError(InputError):
@@ -252,20 +270,31 @@ def _flat(tables: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def write_rows(folder: Path, history: History) -> None:
-    table = pa.table({name: pa.array(values) for name, values in history.columns.items()})
+    table = pa.table(written(history))
     with replaced(folder / ROUNDS) as temporary:
         pq.write_table(table, temporary, compression="zstd")
 
 
-def read_rows(folder: Path, kpis: Iterable[Kpi]) -> list[dict[str, Any]]:
-    """Of its columns those that a run has, as the numbers that they must be."""
+def written(history: History) -> dict[str, pa.Array]:
+    """The columns as files have them: a row's station by its name, and the cloud by its own."""
+    columns = {name: pa.array(values) for name, values in history.columns.items()}
+    if STATION in columns:
+        places = history.columns[STATION].tolist()
+        columns[STATION] = pa.array([CLOUD if at < 0 else history.stations[at] for at in places], pa.string())
+    return columns
+
+
+def read_rows(folder: Path, kpis: Iterable[Kpi], stations: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Of its columns those that a run has, as the numbers that they must be; a city's stations by their places."""
+    kpis = list(kpis)
     file, names = folder / ROUNDS, (*COLUMNS, *(kpi.name for kpi in kpis))
     try:
         check_regular(file)
         # By its name: a Python file would be let go by one of Arrow's threads, which aborts a program that is ending.
         with pq.ParquetFile(file) as stored:
             _check_rows(file, stored, names)
-            more = [name for name in MORE if name in stored.schema_arrow.names]
+            there = stored.schema_arrow.names
+            more = [name for name in (*([STATION] if stations else []), *MORE, *own_columns(kpis)) if name in there]
             rows = stored.read(list(dict.fromkeys([*names, *more])))
     except FileNotFoundError:
         return []
@@ -273,7 +302,18 @@ def read_rows(folder: Path, kpis: Iterable[Kpi]) -> list[dict[str, Any]]:
         raise InputError(f"{file} must be a table of rounds, got {error}") from None
     if empty := [name for name in rows.column_names if rows[name].null_count]:
         raise InputError(f"{file} must have a number in every row, got none in column {empty[0]}")
+    if STATION in rows.column_names:
+        rows = rows.set_column(rows.column_names.index(STATION), STATION, _places(file, rows[STATION], stations))
     return rows.to_pylist()
+
+
+def _places(file: Path, names: pa.ChunkedArray, stations: Sequence[str]) -> pa.Array:
+    places = {name: place for place, name in enumerate(stations)} | {CLOUD: OF_CLOUD}
+    found = [places.get(name) for name in names.to_pylist()]
+    if None in found:
+        unknown = names[found.index(None)].as_py()
+        raise InputError(f"{file} must have stations of the run in column {STATION}, got {unknown!r}")
+    return pa.array(found, pa.int64())
 
 
 def _check_rows(file: Path, stored: pq.ParquetFile, names: Iterable[str]) -> None:
@@ -281,6 +321,8 @@ def _check_rows(file: Path, stored: pq.ParquetFile, names: Iterable[str]) -> Non
     kinds = dict(zip(stored.schema_arrow.names, stored.schema_arrow.types, strict=True))
     if missing := [name for name in names if name not in kinds]:
         raise InputError(f"{file} must have the columns of a run, got none named {missing[0]}")
+    if STATION in kinds and not pa.types.is_string(kinds[STATION]):
+        raise InputError(f"{file} must have names in column {STATION}, got {kinds[STATION]}")
     if stored.metadata.num_rows > MOST_ROUNDS:
         raise InputError(f"{file} must have at most {MOST_ROUNDS} rounds, got {stored.metadata.num_rows}")
     for name in (*names, *(name for name in MORE if name in kinds)):

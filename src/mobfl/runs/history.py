@@ -1,47 +1,76 @@
 """What came of a run, round by round."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mobfl.errors import InputError
+from mobfl.display import Displayed, Sheet, Tabular
+from mobfl.errors import InputError, counted
 from mobfl.learning.task import LOSS, Kpi, leading
 from mobfl.rounds.rules import TIME_ROUNDING
+from mobfl.scenario import CLOUD
 
 # One row per round; the task's KPIs follow, then MORE. Loss and KPIs are those of the model at the round's end.
 COLUMNS = ("round", "start_s", "end_s", "local_steps", "present", "uploads", "rejected", "loss")
 # The sum of the uploads' local steps, bytes both ways, and the vehicles' energy. Older runs have no such columns.
 # Where a part of an upload counts, how many came so.
 MORE = ("steps", "bytes", "energy_j", "partial")
-WHOLE = ("round", "local_steps", "present", "uploads", "rejected", "steps", "bytes", "partial")
+STATION = "station"  # before these where there are several: the place of the row's own, and below 0 the cloud
+OF_CLOUD = -1
+OWN = "own_"  # and behind them, where data differ by place: the loss and KPIs on the station's own samples
+WHOLE = ("round", "local_steps", "present", "uploads", "rejected", "steps", "bytes", "partial", STATION)
 
 Row = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class History:
+@dataclass(frozen=True, repr=False)
+class History(Displayed, Tabular):
     """What came of a run, round by round. Times are virtual: seconds of road since training began.
 
     Args:
         initial: What the initial model scored: `loss` and the KPIs.
         columns: The columns of `rounds.parquet`, an array each; loss and KPIs are those at the round's end.
         kpis: What was scored beside the loss.
+        stations: The names of a city's; a row's `station` is a place among them, or below 0 for the cloud.
     """
 
     initial: Mapping[str, float]
     columns: Mapping[str, NDArray[Any]]
     kpis: tuple[Kpi, ...]
+    stations: tuple[str, ...] = ()
 
     @classmethod
-    def of_rows(cls, initial: Mapping[str, float], rows: Sequence[Row], kpis: Iterable[Kpi]) -> "History":
+    def of_rows(
+        cls, initial: Mapping[str, float], rows: Sequence[Row], kpis: Iterable[Kpi], stations: Sequence[str] = ()
+    ) -> "History":
         kpis = tuple(kpis)
-        more = [name for name in MORE if all(name in row for row in rows)]
-        names = (*COLUMNS, *(kpi.name for kpi in kpis), *more)
+        own = own_columns(kpis) if rows and stations else []
+        more = [name for name in (*MORE, *own) if all(name in row for row in rows)]
+        names = (*COLUMNS, *(kpi.name for kpi in kpis), *([STATION] if stations else []), *more)
         kinds = {name: np.int64 if name in WHOLE else np.float64 for name in names}
-        return cls(initial, {name: np.array([row[name] for row in rows], kinds[name]) for name in names}, kpis)
+        columns = {name: np.array([row[name] for row in rows], kinds[name]) for name in names}
+        return cls(initial, columns, kpis, tuple(stations))
+
+    def of_station(self, name: str) -> "History":
+        """The rows of one station, or of the `cloud`."""
+        places = {each: place for place, each in enumerate(self.stations)} | {CLOUD: OF_CLOUD}
+        if not self.stations or name not in places:
+            known = ", ".join([*self.stations, CLOUD]) if self.stations else "none, for the run has one station"
+            raise InputError(f"the station must be one of {known}, got {name!r}")
+        own = self.columns[STATION] == places[name]
+        columns = {each: values[own] for each, values in self.columns.items()}
+        return replace(self, columns=columns)
+
+    @property
+    def of_vehicles(self) -> "History":
+        """Without the cloud's rows, in which no vehicle uploads."""
+        if not self.stations:
+            return self
+        own = self.columns[STATION] >= 0
+        return replace(self, columns={each: values[own] for each, values in self.columns.items()})
 
     def __len__(self) -> int:
         return len(self.columns["round"])
@@ -99,11 +128,45 @@ class History:
         reached = values >= target if more_is_better else values <= target
         return float(times[np.argmax(reached)]) if reached.any() else None
 
+    @property
+    def _size(self) -> str:
+        ends_s = float(self.columns["end_s"][-1]) if len(self) else 0.0
+        uploads = counted(int(self.columns["uploads"].sum()), "upload")
+        return f"{counted(len(self), 'round')} in {ends_s:.0f} s, {uploads}"
+
+    def _columns(self) -> Mapping[str, NDArray[Any]]:
+        return self.columns
+
+    def _brief(self) -> str:
+        scores = dict.fromkeys(("loss", self.leading.name))
+        told = ", ".join(f"{name} {self.initial[name]:.4g} → {self.final(name):.4g}" for name in scores)
+        return f"{self._size}: {told}"
+
+    def _sheet(self) -> Sheet:
+        rows = [
+            (kpi.title, *(f"{value:.4f}" for value in (self.initial[kpi.name], self.final(kpi.name), self._best(kpi))))
+            for kpi in (LOSS, *self.kpis)
+        ]
+        return Sheet(self._size, rows, ("", "at the start", "at the end", "best"))
+
+    def _best(self, kpi: Kpi) -> float:
+        return self.min_loss() if kpi == LOSS else self.best(kpi.name)
+
+
+def own_columns(kpis: Iterable[Kpi]) -> list[str]:
+    """Those on a station's own samples."""
+    return [f"{OWN}{name}" for name in (LOSS.name, *(kpi.name for kpi in kpis))]
+
 
 def _least(values: Sequence[float]) -> float:
     """Of those that are numbers; none if there is none."""
     known = [value for value in values if not np.isnan(value)]
     return float(min(known)) if known else float("nan")
+
+
+def stations_of(run: Mapping[str, Any]) -> list[str]:
+    """The names of the stations that a run.json tells; none of a run on one section."""
+    return [str(each["name"]) for each in run.get("stations") or ()]
 
 
 def kpis_of(run: Mapping[str, Any]) -> list[Kpi]:

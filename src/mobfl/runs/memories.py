@@ -4,21 +4,21 @@ The schedule knows who uploads when before anybody trains, so nothing is kept of
 run's checkpoint holds the memories of a few vehicles that are on the road, and not of all that ever passed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
 from mobfl.learning.turns import Memory
-from mobfl.runs.job import Job
-from mobfl.servers.steps import ServerStep, server_steps
+from mobfl.servers.steps import ServerStep
 
 
 class Memories:
     """By the vehicle's key on its visit."""
 
-    def __init__(self, job: Job, begun: Mapping[int, Memory], needed: bool) -> None:
-        self._kept = dict(begun)
-        self._last = _last_uploads(job) if needed else {}
+    def __init__(self, steps: Iterable[ServerStep], begun: Mapping[int, Memory], needed: bool) -> None:
+        self._last = _last_uploads(steps) if needed else {}
+        # Of several stations with one model each remembers its own.
+        self._kept = {key: memory for key, memory in begun.items() if key in self._last}
 
     def of(self, key: np.uint64) -> Memory:
         """Nothing for a vehicle that is new."""
@@ -36,7 +36,6 @@ class Memories:
         return self._kept
 
 
-def _last_uploads(job: Job) -> dict[int, int]:
+def _last_uploads(steps: Iterable[ServerStep]) -> dict[int, int]:
     """The number of the step that has a vehicle's last upload."""
-    steps = server_steps(job.server.schedule, job.site)
     return {int(upload.key): step.number for step in steps for upload in step.uploads}

@@ -13,10 +13,11 @@ from mobfl.errors import DamagedRunError, InputError
 from mobfl.learning.task import Task
 from mobfl.learning.weights import Weights
 from mobfl.runs import folder
+from mobfl.runs.by_station import by_station
 from mobfl.runs.checkpoint import Checkpoint, Kept, read_checkpoint, read_last, rounds_of, write_checkpoint
 from mobfl.runs.divergence import Diverged
 from mobfl.runs.folder import BEST, LAST
-from mobfl.runs.history import History, Row, kpis_of
+from mobfl.runs.history import History, Row, kpis_of, stations_of
 from mobfl.runs.loop import Learnt, fresh_start
 from mobfl.runs.verdict import verdict
 
@@ -42,7 +43,8 @@ class Recording:
 
     @property
     def history(self) -> History:
-        return History.of_rows(self.description["initial"], self.rows, kpis_of(self.description))
+        known = kpis_of(self.description), stations_of(self.description)
+        return History.of_rows(self.description["initial"], self.rows, *known)
 
     @property
     def scores(self) -> dict[str, float]:
@@ -80,7 +82,7 @@ class Recording:
         folder.write_rows(self.folder, self.history)
         write_checkpoint(self.folder / BEST, self.best)
         if status == "done":
-            self.last = self.last.settled.alone
+            self.last = self.last.settled.ended
         write_checkpoint(self.folder / LAST, self.last, None if status == "done" else self._kept)
         progress = {"status": status, "reason": reason, "results": self._results()}
         folder.write_run(self.folder, self.description | progress)
@@ -96,7 +98,8 @@ class Recording:
 
 
 def _results(history: History, last: Checkpoint, stopped: Diverged | None) -> dict[str, Any]:
-    uploads = history.columns["uploads"] - history.columns["rejected"]
+    on_roads = history.of_vehicles
+    uploads = on_roads.columns["uploads"] - on_roads.columns["rejected"]
     taken_back = {"taken_back": list(last.taken_back)} if last.taken_back else {}
     return {
         "rounds": len(history),
@@ -108,8 +111,9 @@ def _results(history: History, last: Checkpoint, stopped: Diverged | None) -> di
         "min_loss": history.min_loss(),
         "best": {kpi.name: history.best(kpi.name) for kpi in history.kpis},
         "final": {name: history.final(name) for name in ("loss", *(kpi.name for kpi in history.kpis))},
-        **{name: total for name in ("bytes", "energy_j") if (total := history.total(name)) is not None},
-        "notices": verdict(history, last.taken_back, stopped),
+        **{name: total for name in ("bytes", "energy_j") if (total := on_roads.total(name)) is not None},
+        **({"stations": by_station(history)} if history.stations else {}),
+        "notices": verdict(on_roads, last.taken_back, stopped),
     }
 
 
@@ -172,7 +176,10 @@ def _from_its_files(description: Mapping[str, Any], task: Task, out: Path, last:
     """Rows beyond the last model, left by a process that died while saving, are dropped."""
     stored = folder.read_run(out, [kpi.name for kpi in task.kpis])
     folder.check_same(stored, description)
-    best, rows = read_checkpoint(out / BEST, last.model), folder.read_rows(out, task.kpis)[: last.rounds]
+    best, rows = (
+        read_checkpoint(out / BEST, last.model),
+        folder.read_rows(out, task.kpis, stations_of(stored))[: last.rounds],
+    )
     if len(rows) < last.rounds:
         raise InputError(f"{out / folder.ROUNDS} must have a row for each of {last.rounds} rounds, got {len(rows)}")
     wanted = History.of_rows(stored["initial"], rows, task.kpis).best_round()

@@ -4,13 +4,16 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 
 from mobfl.errors import InputError, MobflError, PartError
 from mobfl.interrupts import handled, interrupt, interrupts_noted
+from mobfl.learning.task import Task, leading
+from mobfl.progress import Progress, following
 from mobfl.runs import folder
-from mobfl.runs.divergence import Divergence
+from mobfl.runs.divergence import Watch
 from mobfl.runs.history import History, Row
 from mobfl.runs.job import Job, check_job
 from mobfl.runs.loop import Learnt, learn
@@ -18,6 +21,7 @@ from mobfl.runs.privacy import privacy_of
 from mobfl.runs.recording import Recording, begin, take_up
 
 CHECKPOINT_S = 30.0
+_AT_FIRST = "starting (the first run compiles for half a minute)"
 
 
 def check_settings(out: Path, resume: bool, workers: int, checkpoint_s: float) -> None:
@@ -41,7 +45,7 @@ def train(
     resume: bool = False,
     workers: int = 1,
     checkpoint_s: float = CHECKPOINT_S,
-    progress: Callable[[Row], None] = lambda _: None,
+    progress: Progress[Row] = False,
     stop: Callable[[], bool] = lambda: False,
 ) -> History:
     """Runs the job into a folder and returns its history.
@@ -56,7 +60,7 @@ def train(
         resume: Go on with the run in `out`, which must be of the same job.
         workers: Threads that train and evaluate; the result does not depend on their number.
         checkpoint_s: Seconds of wall-clock time between checkpoints.
-        progress: Is given every new round's row of `rounds.parquet`.
+        progress: True shows how far it is; a function is given every new round's row of `rounds.parquet`.
         stop: Is asked after every round whether to save and end, as Ctrl-C does: for threads and other processes.
 
     Raises:
@@ -64,8 +68,7 @@ def train(
         InputError: The job or the folder is wrong.
         InfeasibleError: Nobody could ever upload with the plan that is asked for.
     """
-    out = Path(out)
-    check_job(job)
+    out, duration_s = Path(out), check_job(job)
     check_settings(out, resume, workers, checkpoint_s)
     folder.make(out)
     with folder.locked(out), handled(interrupt):
@@ -73,8 +76,17 @@ def train(
         run = begun(job.describe(), job.task, job.seed, out)
         run.more_results = privacy_of(job)
         if run.status != "done":
-            _go_on(run, job, workers, checkpoint_s, progress, stop)
+            told = partial(_told, duration_s, job.task)
+            with following(progress, "training", duration_s, told, _AT_FIRST) as follow:
+                _go_on(run, job, workers, checkpoint_s, follow, stop)
         return run.history
+
+
+def _told(duration_s: float, task: Task, row: Row) -> tuple[float, str]:
+    """How far it is after a round: virtual time, round, loss and the leading KPI."""
+    scores = dict.fromkeys(("loss", leading(task.kpis).name))
+    told = "  ".join(f"{name} {row[name]:.4g}" for name in scores)
+    return row["end_s"], f"{row['end_s']:.0f}/{duration_s:.0f} s  round {row['round'] + 1}  {told} "
 
 
 def _blaming(job: Job, steps: Iterator[Learnt]) -> Iterator[Learnt]:
@@ -99,7 +111,7 @@ def _go_on(
     progress: Callable[[Row], None],
     stop: Callable[[], bool],
 ) -> None:
-    watch = Divergence(run.description["initial"]["loss"])
+    watch = Watch(run.description["initial"]["loss"])
     for row in run.rows:
         run.stopped = watch.add(row)
     if run.stopped is not None:  # it was cut off just before it would have ended

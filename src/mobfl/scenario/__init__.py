@@ -1,7 +1,9 @@
 """What a person writes: a road as checked tables, with TOML in and out."""
 
+from mobfl.scenario.city import CLOUD, Carried, Cloud, Corridor, Station, Stretch, at_station, listed, stretch_of
 from mobfl.scenario.compute import Compute, Law, VehicleClass
-from mobfl.scenario.loading import load_scenario, packaged_scenarios, parse_setting
+from mobfl.scenario.energy import Energy
+from mobfl.scenario.loading import AnyScenario, load_scenario, packaged_scenarios, parse_setting, scenario_of
 from mobfl.scenario.measured import with_samples_read
 from mobfl.scenario.radio import Download, Fading, PathLoss, Radio, Sharing
 from mobfl.scenario.tables import (
@@ -11,7 +13,6 @@ from mobfl.scenario.tables import (
     LINK_SIZES,
     MOST_STEPS,
     RADIO_FIELDS,
-    Energy,
     FleetClass,
     Link,
     Scenario,
@@ -22,6 +23,7 @@ from mobfl.scenario.tables import (
 from mobfl.scenario.values import MOST, Count, Positive, Table
 
 __all__ = [
+    "CLOUD",
     "FIELDS",
     "LEAST_SPEED",
     "LINK_BYTES",
@@ -29,7 +31,11 @@ __all__ = [
     "MOST",
     "MOST_STEPS",
     "RADIO_FIELDS",
+    "AnyScenario",
+    "Carried",
+    "Cloud",
     "Compute",
+    "Corridor",
     "Count",
     "Download",
     "Energy",
@@ -42,13 +48,19 @@ __all__ = [
     "Radio",
     "Scenario",
     "Sharing",
+    "Station",
+    "Stretch",
     "Table",
     "Training",
     "VehicleClass",
+    "at_station",
+    "listed",
     "load_scenario",
     "most_steps",
     "packaged_scenarios",
     "parse_setting",
+    "scenario_of",
+    "stretch_of",
     "transfer_s",
     "with_samples_read",
 ]

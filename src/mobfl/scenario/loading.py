@@ -1,10 +1,12 @@
 """Scenarios from TOML: files, the packaged ones by name, and single values as a person types them."""
 
+import os
 import tomllib
+from collections.abc import Mapping
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from mobfl.errors import InputError, shown
 from mobfl.files.toml import read_toml
@@ -19,7 +21,7 @@ def packaged_scenarios() -> dict[str, Traversable]:
     return dict(sorted(named.items()))
 
 
-def load_scenario(source: str | Path = "paper") -> Scenario:
+def load_scenario(source: str | os.PathLike[str] = "paper") -> Scenario:
     """The scenario in a TOML file, or the packaged one of that name.
 
     Args:
@@ -33,6 +35,21 @@ def load_scenario(source: str | Path = "paper") -> Scenario:
         names = ", ".join(packaged)
         raise InputError(f"scenario {shown(str(source))} must be a file or one of {names}: no such file") from None
     return Scenario.from_dict(with_samples_read(tables, Path(source).parent))
+
+
+AnyScenario: TypeAlias = Scenario | str | os.PathLike[str] | Mapping[str, Any]
+"""A scenario, a packaged one's name, a TOML file, or tables as TOML has them."""
+
+
+def scenario_of(given: AnyScenario) -> Scenario:
+    """The scenario that a function was given."""
+    if isinstance(given, Scenario):
+        return given
+    if isinstance(given, str | os.PathLike):
+        return load_scenario(given)
+    if isinstance(given, Mapping):
+        return Scenario.from_dict(with_samples_read(given, Path()))
+    raise InputError(f"scenario must be a Scenario, a packaged one's name, a file or tables, got {shown(given)}")
 
 
 def parse_setting(text: str, option: str = "set", form: str = "TABLE.KEY=VALUE") -> tuple[str, Any]:

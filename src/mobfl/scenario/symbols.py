@@ -55,6 +55,7 @@ SYMBOLS = {
     "training.loss_scale": Symbol("", "", "what the loss is averaged over"),
     "training.split": Symbol("", "", "how samples go to vehicles"),
     "training.dirichlet_alpha": Symbol("", "", "concentration of a dirichlet split"),
+    "training.alike": Symbol("", "", "share of the samples that are dealt to districts at random"),
     "training.falling_to": Symbol("", "", "share of the local steps at the end"),
     "training.average_s": Symbol("", "s", "time constant of the model that is served"),
     "training.noise_uploads": Symbol("ν", "", "uploads that are worth half a round"),

@@ -1,8 +1,9 @@
 """What a road is: frozen, validated nouns.
 
-A scenario has six tables, a seventh where the transfers are a radio's, and a list of them where vehicles are of several
-classes; their keys are the names of docs/background/symbols.md, in SI units. Whatever is not given takes the paper's
-value, or where the paper has none, a usual one.
+A scenario has six tables, a seventh where the transfers are a radio's, a list of them where vehicles are of several
+classes, and three more where there are several stations (`mobfl.scenario.city`); their keys are the names of
+docs/background/symbols.md, in SI units. Whatever is not given takes the paper's value, or where the paper has none, a
+usual one.
 """
 
 from collections.abc import Mapping
@@ -13,8 +14,11 @@ from typing import Annotated, Any, Literal, Self, cast
 from pydantic import BeforeValidator, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from mobfl.errors import InputError
+from mobfl.scenario.city import CITY_TABLES, Cloud, Corridor, Station, Stations, city_mistake
 from mobfl.scenario.compute import Compute, VehicleClass, overlaid
+from mobfl.scenario.energy import Energy
 from mobfl.scenario.radio import Radio
+from mobfl.scenario.sheets import DisplayedScenario
 from mobfl.scenario.values import Count, CountOrRange, Number, Positive, Table
 from mobfl.scenario.wording import mistakes
 
@@ -126,6 +130,7 @@ class Training(Table):
     loss_scale: Literal["sample", "paper"] = "sample"
     split: str = "random"  # or a name that the task's samples can be split by
     dirichlet_alpha: Positive = 1.0
+    alike: Number | None = Field(None, ge=0, le=1)  # of districts, where the split is by these; else 0
     falling_to: Positive = Field(1.0, le=1)
     average_s: Number = Field(0.0, ge=0)
     noise_uploads: Number = Field(0.0, ge=0)
@@ -150,37 +155,6 @@ class Training(Table):
                 f"training.batch_size must be <= training.samples_per_vehicle ({self.least_samples}),"
                 f" got {self.batch_size}"
             )
-        return self
-
-
-class Energy(Table):
-    """What vehicles draw while they send and while they train."""
-
-    # 23 dBm: what a radio of power class 3 sends with at most (3GPP TS 38.101-1, table 6.2.1-1).
-    transmit_w: Number = Field(0.2, ge=0)
-    # An embedded computer at work: NVIDIA's Jetson modules have modes of 7 and 15 W (Orin Nano) and of 15, 30 and 50 W
-    # (AGX Orin), by their data sheets; 15 W is in both.
-    compute_w: Number = Field(15.0, ge=0)
-    # Or as CMOS does: capacitance·f² per cycle at f cycles a second (T. D. Burd, R. W. Brodersen, J. VLSI Signal
-    # Processing 1996), as papers of the field have it, with 1e-28 and 1e9 for a processor core.
-    capacitance: Number | None = Field(None, gt=0)
-    clock_hz: Positive | None = None
-
-    @property
-    def computing_w(self) -> float:
-        """While local steps last: as given, or capacitance·f²·(f cycles a second)."""
-        if self.capacitance is None or self.clock_hz is None:
-            return self.compute_w
-        return self.capacitance * self.clock_hz**3
-
-    @model_validator(mode="after")
-    def _computing_given_one_way(self) -> Self:
-        given = [key for key in ("capacitance", "clock_hz") if getattr(self, key) is not None]
-        if len(given) == 1:
-            missing = "clock_hz" if given == ["capacitance"] else "capacitance"
-            raise ValueError(f"energy.{given[0]} must come with {missing}, got it alone")
-        if given and "compute_w" in self.model_fields_set:
-            raise ValueError("energy must give either compute_w or capacitance and clock_hz, got both")
         return self
 
 
@@ -209,7 +183,7 @@ Classes = Annotated[
 _SHARE_ROUNDING = 1e-9
 
 
-class Scenario(Table):
+class Scenario(DisplayedScenario, Table):
     """Road, traffic, link, compute and training: all that a plan, a simulation and a run depend on; and energy.
 
     Vehicles may be of several classes; then `fleet` has what differs from compute and training. With a `radio`, how
@@ -224,6 +198,9 @@ class Scenario(Table):
     training: Training = Training()
     energy: Energy = Energy()
     fleet: Classes = ()
+    corridor: Corridor | None = None
+    stations: Stations = ()
+    cloud: Cloud | None = None
 
     @field_validator("link")
     @classmethod
@@ -263,6 +240,23 @@ class Scenario(Table):
                     f" ten times road.length_m/traffic.speed_mps, got {step_s}"
                 )
         return self
+
+    @model_validator(mode="after")
+    def _a_whole_city(self) -> Self:
+        if (mistake := city_mistake(self)) is not None:
+            raise ValueError(mistake)
+        return self
+
+    @property
+    def is_city(self) -> bool:
+        """Whether it lists its stations, be it a single one."""
+        return self.corridor is not None or bool(self.stations)
+
+    @property
+    def alone(self) -> "Scenario":
+        """Without the tables of a city: one station on one section."""
+        given = {table: values for table, values in self.given().items() if table not in CITY_TABLES}
+        return Scenario.from_dict(given) if self.is_city else self
 
     @cached_property
     def classes(self) -> tuple[FleetClass, ...]:
@@ -320,7 +314,8 @@ class Scenario(Table):
             return cls.model_validate(dict(tables))
         except ValidationError as error:
             classes = (f"fleet.0.{key}" for key in VehicleClass.model_fields)
-            known = [*FIELDS, *RADIO_FIELDS, *Scenario.model_fields, *classes]
+            stations = (f"stations.0.{key}" for key in Station.model_fields)
+            known = [*FIELDS, *RADIO_FIELDS, *CITY_FIELDS, *Scenario.model_fields, *classes, *stations]
             raise InputError(mistakes(error, known, _REASONS)) from None
 
     def to_dict(self) -> dict[str, Any]:
@@ -333,8 +328,11 @@ class Scenario(Table):
             del tables["link"][key]
         for key in ("min_step_s", "extra_step_s") if self.compute.step_samples is not None else ():
             del tables["compute"][key]
-        if not self.fleet:
-            del tables["fleet"]
+        for key in ("fleet", "stations"):
+            if not tables[key]:
+                del tables[key]
+        if self.stations:
+            tables["stations"] = [each.model_dump(exclude_unset=True) for each in self.stations]
         return tables
 
     def to_toml(self) -> str:
@@ -369,8 +367,9 @@ class Scenario(Table):
             table, _, key = str(name).partition(".")
             if name in steps:
                 continue
-            if table == "fleet" and key:
-                raise InputError(f"fleet must be set as a whole, fleet=[{{share=…, …}}, …], got {name}")
+            if table in ("fleet", "stations") and key:
+                form = "{share=…, …}" if table == "fleet" else "{name=…, …}"
+                raise InputError(f"{table} must be set as a whole, {table}=[{form}, …], got {name}")
             if not key:
                 tables[table] = value
             elif isinstance(tables.setdefault(table, {}), dict):
@@ -386,8 +385,10 @@ def _asks_for_radio(values: Mapping[str, Any]) -> bool:
 FIELDS = {
     f"{table}.{key}": field
     for table, info in Scenario.model_fields.items()
-    if table not in ("radio", "fleet")
+    if table not in ("radio", "fleet", *CITY_TABLES)
     for key, field in cast(type[Table], info.annotation).model_fields.items()
 }
 RADIO_FIELDS = {f"radio.{key}": field for key, field in Radio.model_fields.items()}
+_OF_CITIES: dict[str, type[Table]] = {"corridor": Corridor, "cloud": Cloud}
+CITY_FIELDS = [f"{table}.{key}" for table, kind in _OF_CITIES.items() for key in kind.model_fields]
 _REASONS = {key: field.description for key, field in FIELDS.items() if field.description}

@@ -49,5 +49,5 @@ def best_anytime_round_s(request: PlanRequest, knows: Knows) -> float:
 
 def mean_stay_s(request: PlanRequest) -> float:
     if request.crossings is not None:
-        return float(request.crossings.dwell_s.mean())
+        return float(request.crossings.stays_s.mean())
     return theory.mean_stay_s(request.scenario)

@@ -46,7 +46,7 @@ class PlanRequest:
 
     @property
     def dwell_s(self) -> float:
-        return self.scenario.dwell_s if self.crossings is None else float(self.crossings.dwell_s.mean())
+        return self.scenario.dwell_s if self.crossings is None else float(self.crossings.stays_s.mean())
 
     def best_plan(self, least: LeastUploads | None = None) -> Plan:
         if self.scenario.radio is None:

@@ -24,19 +24,19 @@ from copy import deepcopy
 from dataclasses import asdict, fields
 from typing import Any, TypeAlias
 
-from mobfl.errors import InfeasibleError, InputError, MobflError, PartError
+from mobfl.errors import InfeasibleError, InputError, MobflError, PartError, shown
 from mobfl.learning.rules import GUARDED_MEAN, RULES, Chain, Rule, chain_of
 from mobfl.mobility.crossings import Crossings
 from mobfl.parts import Kind, Wish, said
 from mobfl.planning.at_least import LeastUploads
 from mobfl.planning.planner import plan
-from mobfl.planning.plans import Plan
+from mobfl.planning.plans import AnytimePlan, Plan
 from mobfl.policies.adaptive.choices import OneH, OnlyT
 from mobfl.policies.adaptive.controller import Settings
 from mobfl.policies.adaptive.policy import AdaptivePolicy
-from mobfl.rounds.orders import AsManyAsFit, Order
+from mobfl.rounds.orders import AsManyAsFit, Order, Policy
 from mobfl.scenario import MOST, Scenario
-from mobfl.servers.anytime import best_anytime_round_s
+from mobfl.servers.anytime import anytime, best_anytime_round_s
 from mobfl.servers.asynchronous import Asynchronous
 from mobfl.servers.choice import PlanRequest, local_steps_of, round_s_of, rounds_of
 from mobfl.servers.rounds import BY_STEPS, PlannedRounds
@@ -47,7 +47,7 @@ from mobfl.servers.steps import Schedule
 from mobfl.theory import Conditions, Delays, Knows
 
 # What a run can be given as its plan; all of them become a schedule.
-AnyPlan: TypeAlias = "Schedule | Plan | tuple[int, float] | str"
+AnyPlan: TypeAlias = "Schedule | Policy | Plan | AnytimePlan | tuple[int, float] | str"
 
 SCHEDULES = Kind(
     "plan",
@@ -128,9 +128,17 @@ def fedbuff(local_steps: int, buffer: int = BUFFER, server_rate: float = 1.0) ->
     return Asynchronous(local_steps, buffer)
 
 
-def _given(given: "Schedule | Plan | tuple[int, float] | Any", request: PlanRequest) -> Schedule:
+def _given(given: Any, request: PlanRequest) -> Schedule:
+    if isinstance(given, AnytimePlan):
+        if given.round_s is None:
+            raise InfeasibleError(given.reason or "")
+        return anytime(request, given.round_s, given.knows)
     if isinstance(given, Plan | tuple):
         return rounds_of(given, request)
+    if not any(hasattr(given, method) for method in SCHEDULES.methods):
+        raise InputError(
+            f"plan must be what --plan takes, a Plan, a pair (H, T), a Policy or a Schedule, got {shown(given)}"
+        )
     return _as_schedule(deepcopy(given), type(given).__name__)
 
 

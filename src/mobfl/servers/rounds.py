@@ -3,8 +3,10 @@
 Anytime rounds are such rounds too: their policy orders as many steps as fit.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any, ClassVar
 
 import numpy as np
@@ -64,23 +66,36 @@ class PlannedRounds:
 
 
 def single_steps(block: Rounds, site: Site) -> Iterator[ServerStep]:
+    """A block has many times the rounds of a short training, so that each is made only when it is asked for."""
     rows = block.vehicles
     if rows is None:
         raise ValueError("rounds without their vehicles cannot be learnt from")
-    uploads, last = contributions(block, rows, site.start_s), 0
+    uploads = contributions(block, rows, site.start_s)
     merged_in = np.bincount((rows.round - block.round[0])[_counts(rows)], minlength=len(block)).tolist()
-    efforts = efforts_of(block, rows, site.delays)
+    efforts, interrupted = efforts_of(block, rows, site.delays), interrupted_in(rows, site)
     steps = block.longest.tolist() if isinstance(block.local_steps, AsManyAsFit) else [block.local_steps] * len(block)
-    for i, number in enumerate(block.round.tolist()):
-        first, last = last, last + merged_in[i]
+    for i, (number, effort) in enumerate(zip(block.round.tolist(), efforts, strict=True)):
         start_s = float(block.start_s[i]) - site.start_s
-        merged = tuple(uploads[first:last])
+        merged = tuple(islice(uploads, merged_in[i]))
         yield ServerStep(
-            number, start_s, start_s + block.round_s, steps[i], int(block.present[i]), merged, effort=efforts[i]
-        )
+            number, start_s, start_s + block.round_s, steps[i], int(block.present[i]), merged, effort=effort,
+            interrupted=tuple(interrupted[number]),
+        )  # fmt: skip
 
 
-def contributions(block: Rounds, rows: VehicleRows, origin_s: float) -> list[Contribution]:
+def interrupted_in(rows: VehicleRows, site: Site) -> dict[int, list[Contribution]]:
+    """By round: the trainings of vehicles that had the model and left before they had uploaded."""
+    found = defaultdict[int, list[Contribution]](list)
+    if site.tells_interrupted:
+        left = (rows.outcome == Outcome.LEFT_EARLY) & (rows.begin_s + site.delays.download_s <= rows.end_s)
+        numbers = (rows.attempt, rows.round, rows.begin_s - site.start_s, rows.steps, rows.compute_s)
+        columns = [column[left].tolist() for column in numbers]
+        for key, attempt, number, begin_s, steps, compute_s in zip(rows.key[left], *columns, strict=True):
+            found[number].append(Contribution(key, attempt, number, begin_s, steps, compute_s=compute_s))
+    return found
+
+
+def contributions(block: Rounds, rows: VehicleRows, origin_s: float) -> Iterator[Contribution]:
     """The uploads of all rounds. With H for all, the round's beginning counts as everybody's."""
     done = _counts(rows)
     if isinstance(block.local_steps, AsManyAsFit):
@@ -89,16 +104,16 @@ def contributions(block: Rounds, rows: VehicleRows, origin_s: float) -> list[Con
         begin_s = block.start_s[rows.round[done] - block.round[0]]
     numbers = [rows.attempt[done], rows.round[done], begin_s - origin_s, rows.steps[done]]
     columns = (column.tolist() for column in numbers)
-    found = [Contribution(*row) for row in zip(rows.key[done], *columns, strict=True)]
+    found = (Contribution(*row) for row in zip(rows.key[done], *columns, strict=True))
     if rows.transfers is None:
         return found
     air = rows.transfers
     shares = np.where(rows.outcome == Outcome.PARTIAL, air.sent, 1.0)
     times = (column[done].tolist() for column in (rows.compute_s, rows.end_s - air.send_s, shares))
-    return [
+    return (
         replace(each, compute_s=spent_s, upload_s=sent_s, share=share)
         for each, spent_s, sent_s, share in zip(found, *times, strict=True)
-    ]
+    )
 
 
 def _counts(rows: VehicleRows) -> NDArray[np.bool_]:
@@ -106,7 +121,7 @@ def _counts(rows: VehicleRows) -> NDArray[np.bool_]:
     return np.isin(rows.outcome, (Outcome.UPLOADED, Outcome.PARTIAL))
 
 
-def efforts_of(block: Rounds, rows: VehicleRows, delays: Delays) -> list[Effort]:
+def efforts_of(block: Rounds, rows: VehicleRows, delays: Delays) -> Iterator[Effort]:
     """What every round took of all who took part: what was cut off took until then.
 
     Where nobody knows how long a training would have taken (it is NaN), it was cut off.
@@ -115,7 +130,7 @@ def efforts_of(block: Rounds, rows: VehicleRows, delays: Delays) -> list[Effort]
     begun, trained_s, sending_s = spent(rows, delays)
     each = (rows.downloading, begun, trained_s, *([] if sending_s is None else [sending_s]))
     columns = [np.bincount(place, weights, count).tolist() for weights in each]
-    return [Effort(int(down), int(up), *seconds) for down, up, *seconds in zip(*columns, strict=True)]
+    return (Effort(int(down), int(up), *seconds) for down, up, *seconds in zip(*columns, strict=True))
 
 
 def spent(rows: VehicleRows, delays: Delays) -> tuple[NDArray[np.bool_], Array, Array | None]:

@@ -1,7 +1,7 @@
 """The traffic as a schedule sees it: one vehicle after the other, on the training's own clock."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from mobfl.mobility.crossings import Crossings
 from mobfl.rounds.air import Channel
-from mobfl.rounds.draws import Draws
+from mobfl.rounds.draws import Draws, Owners
 from mobfl.rounds.rules import CLOCK_ROUNDING, TIME_ROUNDING
 from mobfl.theory import Delays
 
@@ -44,6 +44,7 @@ class Site:
         start_s: When training begins, on the traffic's clock.
         duration_s: How long it lasts.
         channel: The radio that transfers share; None where they take the delays' own seconds.
+        tells_interrupted: Whether rounds say whose training was cut off by leaving.
     """
 
     traffic: Iterable[Crossings]
@@ -52,10 +53,15 @@ class Site:
     start_s: float  # when training begins, on the traffic's clock
     duration_s: float
     channel: Channel | None = None
+    tells_interrupted: bool = False
 
     @cached_property
     def draws(self) -> Draws:
-        return Draws(self.delays, self.seed)
+        own = Draws(self.delays, self.seed)
+        if not isinstance(self.traffic, Sequence):  # endless, and nobody returns
+            return own
+        pairs = [(own.keys(block.keys), own.keys(block.vehicle_keys)) for block in self.traffic]
+        return Draws(self.delays, self.seed, Owners(*map(np.concatenate, zip(*pairs, strict=True))) if pairs else None)
 
     @property
     def end_s(self) -> float:

@@ -29,6 +29,8 @@ class Contribution:
         compute_s: How many seconds its steps took, for rules that weigh by delays; 0 where a schedule does not tell.
         upload_s: How many seconds passed from then until it had arrived.
         share: How much of it arrived, below 1 if it was cut off and its beginning counts.
+        carried_by: The vehicle's own key, if it began this training at another station (`mobfl.servers.carrying`);
+            `key`, `attempt` and `version` are those of that station.
     """
 
     key: np.uint64
@@ -40,6 +42,7 @@ class Contribution:
     compute_s: float = 0.0
     upload_s: float = 0.0
     share: float = 1.0
+    carried_by: np.uint64 | None = None
 
 
 def delays_s(upload: Contribution, site: Site) -> tuple[float, float]:
@@ -85,6 +88,8 @@ class ServerStep:
         uploads: Those that are merged, in this order.
         still_in_use: Older versions, on which vehicles are training as it ends.
         effort: What it took since the step before; None where a schedule does not tell.
+        station: The place of its station among those of a city; schedules leave it out.
+        interrupted: Trainings that were cut off by leaving, where somebody goes on with them.
     """
 
     number: int
@@ -95,6 +100,8 @@ class ServerStep:
     uploads: tuple[Contribution, ...]
     still_in_use: frozenset[int] = frozenset()  # older versions, on which vehicles are training as it ends
     effort: Effort | None = None
+    station: int = 0
+    interrupted: tuple[Contribution, ...] = ()
 
     @property
     def whole(self) -> tuple[Contribution, ...]:
