@@ -2,7 +2,7 @@
 
     python benchmarks/radio_promises.py           # the table of docs/guides/radio.md; minutes
     python benchmarks/radio_promises.py 5000      # with so many seconds of rounds a plan
-    python benchmarks/radio_promises.py --simulated 10%    # the same roads planned by simulation, within so much
+    python benchmarks/radio_promises.py --simulated 30% 200000    # the same roads planned by simulation, within so much
 
 Every line is a road: arrivals, path loss, model. The quick plan (fixed point) is made for it; the paper's plan is for
 one second each way, whatever the radio. Chances are of a round without upload; behind ± is half of the 95 % interval.
@@ -89,6 +89,6 @@ def told(found: Plan, simulated: Simulation) -> list[str]:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--simulated"]:
-        by_simulation(float(sys.argv[2].rstrip("%")) / 100, LASTING_S)
+        by_simulation(float(sys.argv[2].rstrip("%")) / 100, float(sys.argv[3]) if len(sys.argv) > 3 else LASTING_S)
     else:
         main(float(sys.argv[1]) if len(sys.argv) > 1 else LASTING_S)

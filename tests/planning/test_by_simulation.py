@@ -120,7 +120,7 @@ def test_without_noise_the_top_is_found_in_one_look_a_level(paper: Scenario) -> 
     stages = list[Stage]()
     found = best_by_simulation(Fake(surface, 0, noise=0.0), space, 1e-4, progress=stages.append)
     assert regret(found, surface, best) <= 1e-4
-    assert [each.level for each in stages] == list(range(len(stages)))
+    assert [each.level for each in stages] == [0, *range(len(stages) - 1)]  # the first heat has one of its own
     assert found is not None
     assert found.local_steps == 24
 

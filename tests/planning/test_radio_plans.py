@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mobfl import Scenario, load_scenario, plan
+from mobfl import Scenario, load_scenario, plan, simulate
 from mobfl.planning.radio import in_seconds, plan_quickly, too_narrow
 from mobfl.theory.crowd import Transfers, mean_transfers, transfers_alone
 from roads_at_random import log_uniform
@@ -34,9 +34,11 @@ def test_where_transfers_take_no_time_it_is_the_exact_plan(paper: Scenario) -> N
 def test_a_crowded_band_costs() -> None:
     free = load_scenario("urban-radio")
     crowded = free.with_values({"traffic.arrivals_per_s": 3.0})
-    h, t, _ = plan_quickly(crowded).numbers
-    assert mean_transfers(crowded, h, t).senders > 1.4
-    assert mean_transfers(crowded, h, t).upload_s > 1.2 * mean_transfers(free, h, t).upload_s
+    one, many = (mean_transfers(road, 22, 25.5) for road in (free, crowded))
+    assert many.senders > 1.4
+    assert many.upload_s > 1.2 * one.upload_s
+    assert many.download_s > 2 * one.download_s
+    assert plan_quickly(crowded).numbers[1] > 1.5 * plan_quickly(free).numbers[1]
 
 
 def test_a_band_that_is_too_narrow_is_infeasible_with_a_remedy() -> None:
@@ -86,6 +88,46 @@ def test_a_step_that_does_not_fit_is_infeasible_too() -> None:
     told = plan_quickly(load_scenario("paper-radio").with_values({"compute.min_step_s": 30.0}))
     assert (told.status, told.planner) == ("infeasible", "fixed-point")
     assert "one step with both transfers takes 30 s" in str(told.reason)
+
+
+def test_a_plan_that_promises_nothing_is_none() -> None:
+    """With LaneGCN's size and no line of sight, every mean transfer takes longer than half a stay."""
+    crowd = {"traffic.arrivals_per_s": 0.5, "link.model_bytes": 14_835_468, "radio.path_loss": "urban-nlos"}
+    told = plan_quickly(load_scenario("paper").with_values(crowd))
+    assert (told.status, told.local_steps, told.objective, told.planner) == ("infeasible", None, None, "fixed-point")
+    assert "on average where so many share the band, and nobody who needs that is in time" in str(told.reason)
+    assert "plan by simulation" in str(told.reason)
+
+
+LOUD = load_scenario("paper-radio").with_values(
+    {"radio.station_dbm": 150.0, "radio.vehicle_dbm": 150.0, "link.model_bytes": 14_835_468}
+)  # everybody gets as much as modulation allows, wherever he is
+ALONE_S = 8 * 14_835_468 / (LOUD.radio.downlink_hz * LOUD.radio.efficiency * LOUD.radio.most_bps_per_hz)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("load", [0.01, 0.3, 0.8])
+def test_latecomers_share_the_downlink_as_processors_are_shared(load: float) -> None:
+    """In a round without end nearly all come later: a queue M/G/1-PS, whose mean is s/(1 − ρ)."""
+    road = LOUD.with_values({"traffic.arrivals_per_s": load / ALONE_S})
+    assert mean_transfers(road, 1, 1e7).download_s == pytest.approx(ALONE_S / (1 - load), rel=1e-4)
+
+
+def test_no_more_of_them_share_it_than_have_come() -> None:
+    """With an arrival in a third of a download, in rounds of ten seconds: those of five seconds share it."""
+    rate = 3 / ALONE_S
+    road = LOUD.with_values({"traffic.arrivals_per_s": rate, "radio.download": "broadcast"})
+    late_s, stay_s = (1 + 5 * rate) * ALONE_S, 20.0
+    assert mean_transfers(road, 1, 10.0).download_s == pytest.approx((stay_s * ALONE_S + 10 * late_s) / 30, rel=1e-4)
+
+
+def test_a_crowds_downloads_are_nearly_as_long_as_simulated_ones() -> None:
+    """Alone they would take 4.0 s on average."""
+    crowd = {"traffic.participation": 1, "traffic.arrivals_per_s": 0.5}
+    road = load_scenario("urban-radio").with_values(crowd)
+    air = simulate(road, 22, 25.5, 60).air
+    assert air is not None
+    assert air.expected is not None
+    assert 0.7 < air.expected.download_s / air.download_s < 1.3
 
 
 def test_seconds_take_the_radios_place() -> None:

@@ -8,12 +8,14 @@ from mobfl import theory
 from mobfl.errors import InputError
 from mobfl.planning.bends import MOST_BENDS, LongestSteps, best_between_bends
 from mobfl.planning.cells import Top, top_between
+from mobfl.planning.planner import road_and_crossings
 from mobfl.planning.plans import NOBODY_WITHIN, AnytimePlan, no_plan
 from mobfl.scenario import Scenario
 from mobfl.theory import Conditions, Knows
 
 if TYPE_CHECKING:
-    from mobfl.mobility.crossings import Crossings
+    from mobfl.mobility.given import AnyCrossings
+    from mobfl.planning.trace import Trace
 
 _GAP, _FIRST_CELLS = 1e-6, 64
 _GAP_OF_OTHER_LAWS = 1e-4
@@ -21,15 +23,15 @@ _ROUNDING = 4 * np.finfo(float).eps
 
 
 def plan_anytime(
-    scenario: theory.AnyRoad, knows: Knows = "nothing", crossings: "Crossings | None" = None
+    scenario: theory.AnyRoad = "paper", knows: Knows = "nothing", crossings: "AnyCrossings | None" = None
 ) -> AnytimePlan:
     """The round length T that maximises v(T), the valid local steps per second of anytime rounds.
 
     Args:
-        scenario: The road, its traffic and its delays.
+        scenario: The road, its traffic and its delays: a `Scenario`, a packaged one's name, a file or tables.
         knows: What vehicles know of their leaving: "nothing", the "mean" stay of the road, what they have "predicted"
             from the way left and their present speed, or their "leaving" itself.
-        crossings: Recorded traffic, instead of the scenario's road and traffic.
+        crossings: Recorded traffic or its file, instead of the scenario's road and traffic.
     """
     road = Conditions.of(scenario)
     if road.noise is not None:
@@ -37,9 +39,10 @@ def plan_anytime(
     if knows not in theory.KNOWLEDGE:
         raise InputError(f"knows must be one of {', '.join(theory.KNOWLEDGE)}, got {knows!r}")
     if crossings is not None:
-        if isinstance(scenario, Conditions):
-            raise TypeError("planning from crossings needs a Scenario, for the share of vehicles that takes part")
-        return _plan_on_trace(scenario, knows, crossings)
+        from mobfl.planning.trace import Trace
+
+        known, recorded = road_and_crossings(scenario, crossings, keep_tracks=knows == "predicted")
+        return anytime_on_trace(known, Trace(recorded, known.traffic.participation), knows)
     if not theory.fits(road, 1):
         return AnytimePlan("infeasible", knows=knows, reason=no_plan(road).reason)
     top = best_anytime_round(road, knows)
@@ -47,12 +50,13 @@ def plan_anytime(
     return AnytimePlan.at(road, top.round_s, knows, error if error > 64 * _ROUNDING else None)
 
 
-def _plan_on_trace(scenario: Scenario, knows: Knows, crossings: "Crossings") -> AnytimePlan:
+def anytime_on_trace(scenario: Scenario, trace: "Trace", knows: Knows) -> AnytimePlan:
+    """The best T of anytime rounds on a recording, or in the window of it that the trace has."""
     from mobfl.planning.notices import read
-    from mobfl.planning.trace import Trace, assumed_of, best_anytime_on_trace
+    from mobfl.planning.trace import assumed_of, best_anytime_on_trace
     from mobfl.planning.trace_average import averaged_on_trace
 
-    trace, road = Trace(crossings, scenario.traffic.participation), Conditions.of(scenario)
+    road = Conditions.of(scenario)
     reason = trace.too_short_for(road, 1)
     best_s = None if reason else best_anytime_on_trace(trace, road, knows)
     if best_s is None:
@@ -62,7 +66,7 @@ def _plan_on_trace(scenario: Scenario, knows: Knows, crossings: "Crossings") -> 
     reading = read(trace, lambda some: some.anytime_rounds(road, best_s, knows))
     return AnytimePlan(
         "ok", best_s, steps / best_s, uploads, valid, steps, averaged,
-        knows=knows, assumed=assumed_of(knows, crossings), planner="trace", **reading._asdict(),
+        knows=knows, assumed=assumed_of(knows, trace.crossings), planner="trace", **reading._asdict(),
     )  # fmt: skip
 
 

@@ -2,7 +2,8 @@
 
 All plans are run on the same stretches of traffic with the same vehicles and draws (common random numbers), so that
 differences between plans are told apart from luck. A coarse lattice of plans is raced first: a plan is dropped when it
-is behind the best by more than its slack, which is what a plan half a step away from it may have more. What is left is
+is behind the best by more than its slack, which is what a plan half a step away from it may have more. Most are dropped
+in a first heat over short stretches, and with them the longest rounds, which need long ones. What is left is
 raced on a finer lattice over fresh and longer stretches, and so on, until no plan can be better by more than was asked:
 by the smooth surface through the plans that are left (`surface`), or by the race itself where there is none.
 
@@ -37,6 +38,7 @@ _STAYS_PER_STRETCH = 32.0  # stretches so much longer than a round and a stay ha
 _STRETCHES_WANTED = 256  # on a level after the first: few are run at first, and most plans are dropped by these
 _MOST_AT_ONCE = 4.0  # times as many stretches as there are
 _FIRST_STRETCHES, _FIRST_STAYS, _SURE = 16, 8.0, 3.0
+_FIRST_SHARE = 1 / 4  # of a stretch lasts one of the first heat; shorter ones do not tell how far plans are behind
 _MORE_LOOKS = 4  # at a surface, before the lattice is made finer instead
 _ROUNDING, _BELOW = 1e-12, 0.999  # so that no rounding rules out the plan that made the floor
 
@@ -99,6 +101,17 @@ def best_by_simulation(
     return search.run()
 
 
+def share_of(given: float | str) -> float:
+    """Of `0.01` or `1%`, a share that a search can keep to."""
+    try:
+        text = str(given).strip()
+        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        share = math.nan
+    check_within(share, given)
+    return share
+
+
 def check_within(within: float, given: object = None) -> None:
     """Raises where it is no share, naming what was given for it."""
     if not LEAST_WITHIN <= within <= MOST_WITHIN:
@@ -120,20 +133,17 @@ class _Search:
         floor = self._floor()
         if floor <= 0:
             return None
-        lattice = Lattice(self._space, 0, floor)
-        points, level = lattice.all(), 0
-        lasts_s = self._stretch_s(points)
+        level, lattice, least_s = 0, Lattice(self._space, 0, floor), 0.0
+        race = _Race(self, lattice.all(), level)
         while True:
-            race = _Race(self, points, lasts_s, level)
-            race.run()
+            race.run(least_s)
             top = self._top(race, lattice)
             if top is not None and top.regret <= self._within:
                 best = top.point.local_steps, self._space.round_s(top.point)
                 return Found(*best, max(top.regret, 0.0), self._used, race.lasts_s)
-            level += 1
+            level, least_s = level + 1, race.seconds * _SLACK_FALLS**2 / _STRETCHES_WANTED
             lattice = Lattice(self._space, level, floor)
-            points = lattice.around(race.points)
-            lasts_s = max(self._stretch_s(points), race.seconds * _SLACK_FALLS**2 / _STRETCHES_WANTED)
+            race = _Race(self, lattice.around(race.points), level)
 
     def evaluate(self, points: Sequence[Point], first: int, count: int, lasts_s: float) -> Array:
         return self._evaluate([(each.local_steps, self._space.round_s(each)) for each in points], first, count, lasts_s)
@@ -152,7 +162,7 @@ class _Search:
         best = point.local_steps, self._space.round_s(point)
         self._progress(Stage(race.level, len(race.points), *best, regret, self._done, planned))
 
-    def _stretch_s(self, points: Sequence[Point]) -> float:
+    def stretch_s(self, points: Sequence[Point]) -> float:
         return _STAYS_PER_STRETCH * (max(map(self._space.round_s, points)) + self._space.stay_s)
 
     def _floor(self) -> float:
@@ -204,12 +214,11 @@ def slack_of(level: int) -> float:
 class _Race:
     """Plans of one level on the same stretches, of which those that are behind are dropped."""
 
-    def __init__(self, search: _Search, points: list[Point], lasts_s: float, level: int) -> None:
-        self._search, self.points, self.lasts_s, self.level = search, points, lasts_s, level
+    def __init__(self, search: _Search, points: list[Point], level: int) -> None:
+        self._search, self.points, self.level = search, points, level
         self._entered, self._looks = len(points), 0
         self.dropped = dict[Point, float]()  # with how far behind each was
-        count = search.first_look
-        self.samples = search.evaluate(points, search.fresh(count), count, lasts_s)
+        self.lasts_s, self.samples = 0.0, np.empty((len(points), 0))
 
     @property
     def seconds(self) -> float:
@@ -219,15 +228,24 @@ class _Race:
     def best(self) -> int:
         return int(self.samples.mean(axis=1).argmax())
 
-    def run(self) -> None:
-        """Until all who are left are told apart as well as the slack needs."""
+    def _heat(self, count: int, lasts_s: float) -> float:
+        """On so many fresh stretches alone; how well those are known who are not dropped."""
+        self.lasts_s = lasts_s
+        self.samples = self._search.evaluate(self.points, self._search.fresh(count), count, lasts_s)
+        reach = self._drop()
+        self._search.tell(self, reach)
+        return reach
+
+    def run(self, least_s: float) -> None:
+        """Until all who are left are told apart as well as the slack needs, on stretches that are at least so long."""
         enough = _TOLD_APART * slack_of(self.level)
-        while True:
+        if self.level == 0:
+            self._heat(_FIRST_STRETCHES, _FIRST_SHARE * self._search.stretch_s(self.points))
+        reach = self._heat(self._search.first_look, max(self._search.stretch_s(self.points), least_s))
+        while reach > enough:
+            self.go_on(min(max((reach / enough) ** 2 - 1, 0.5), _MOST_AT_ONCE))
             reach = self._drop()
             self._search.tell(self, reach)
-            if reach <= enough:
-                return
-            self.go_on(min(max((reach / enough) ** 2 - 1, 0.5), _MOST_AT_ONCE))
 
     def go_on(self, times: float) -> None:
         """So many times as many stretches more."""

@@ -26,7 +26,7 @@ def read(trace: Trace, imagined: Callable[[Trace], ImaginedRounds]) -> Reading:
         trace: What it was made from.
         imagined: The plan's rounds on any trace.
     """
-    rounds, stay_s = imagined(trace), float(trace.crossings.dwell_s.mean())
+    rounds, stay_s = imagined(trace), float(trace.crossings.stays_s.mean())
     few = fewest_for_half(trace, lambda some: float(imagined(some).steps.mean()))
     told = [_drift(rounds)] if drifts(rounds, stay_s) else []
     told += [_captured(trace, few, imagined)] if few <= FEW * len(trace.crossings) else []

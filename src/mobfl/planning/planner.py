@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,11 +14,13 @@ from mobfl.planning.exact import STEPS_AT_ONCE, best_of, best_rounds, branch_and
 from mobfl.planning.guarded import best_guarded_plan, best_guarded_round
 from mobfl.planning.plans import NOBODY_WITHIN, GuaranteedPlan, Plan, Plans, PoissonPlan, TracePlan, no_plan
 from mobfl.planning.roads import conditions_from
-from mobfl.scenario import Scenario
+from mobfl.scenario import Scenario, scenario_of
 from mobfl.theory import Conditions
 
 if TYPE_CHECKING:
     from mobfl.mobility.crossings import Crossings
+    from mobfl.mobility.given import AnyCrossings
+    from mobfl.planning.trace import Trace
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -28,14 +30,20 @@ _MOST_STEPS_BY_ALGORITHM_1 = 10_000_000
 
 
 @overload
-def plan(scenario: theory.AnyRoad, crossings: None = None, least: None = None) -> Plan: ...
+def plan(scenario: theory.AnyRoad = "paper", crossings: None = None, least: None = None) -> Plan: ...
 @overload
-def plan(scenario: theory.AnyRoad, crossings: None = None, *, least: LeastUploads) -> GuaranteedPlan: ...
+def plan(scenario: theory.AnyRoad, crossings: None = None, *, least: LeastUploads | int) -> GuaranteedPlan: ...
 @overload
-def plan(scenario: Scenario, crossings: "Crossings", least: None = None) -> TracePlan: ...
+def plan(scenario: theory.AnyRoad, crossings: "AnyCrossings", least: None = None) -> TracePlan: ...
 @overload
-def plan(scenario: Scenario, crossings: "Crossings | None", least: LeastUploads | None = None) -> Plan: ...
-def plan(scenario: theory.AnyRoad, crossings: "Crossings | None" = None, least: LeastUploads | None = None) -> Plan:
+def plan(
+    scenario: theory.AnyRoad, crossings: "AnyCrossings | None", least: LeastUploads | int | None = None
+) -> Plan: ...
+def plan(
+    scenario: theory.AnyRoad = "paper",
+    crossings: "AnyCrossings | None" = None,
+    least: LeastUploads | int | None = None,
+) -> Plan:
     """The H and T that maximise g on this road; equal values of g go to the smaller H.
 
     Exact where steps jitter exponentially or not at all; for other laws the plan's `objective_error` says how much
@@ -45,19 +53,33 @@ def plan(scenario: theory.AnyRoad, crossings: "Crossings | None" = None, least: 
     With recorded crossings, a `TracePlan` from their own law instead of the scenario's road and traffic.
 
     Args:
-        scenario: The road, its traffic and its delays.
-        crossings: Recorded traffic.
+        scenario: The road, its traffic and its delays: a `Scenario`, a packaged one's name, a file or tables.
+        crossings: Recorded traffic, or the file that holds it.
         least: How many uploads a round must have and how surely; the plan is then a `GuaranteedPlan`, with its price.
     """
+    least = LeastUploads(least) if isinstance(least, int) else least
     if crossings is None:
         road = Conditions.of(scenario)
         free = _best(road)
         return free if least is None else _guaranteed(least, _best(road, least.mean), free)
-    if isinstance(scenario, Conditions):
-        raise TypeError("planning from crossings needs a Scenario, for the share of vehicles that takes part")
     if least is not None:
         raise InputError("least_uploads counts on Poisson traffic, where Λ says how surely they come: got crossings")
-    return _plan_trace(scenario, crossings)
+    from mobfl.planning.trace import Trace
+
+    given, recorded = road_and_crossings(scenario, crossings)
+    return plan_on_trace(given, Trace(recorded, given.traffic.participation))
+
+
+def road_and_crossings(
+    scenario: theory.AnyRoad, crossings: "AnyCrossings", keep_tracks: bool = False
+) -> "tuple[Scenario, Crossings]":
+    """Both as they are needed, however they were given."""
+    from mobfl.mobility.given import crossings_given
+
+    if isinstance(scenario, Conditions):
+        raise TypeError("planning from crossings needs a Scenario, for the share of vehicles that takes part")
+    road = scenario_of(scenario)
+    return road, cast("Crossings", crossings_given(crossings, road, keep_tracks=keep_tracks))
 
 
 def _best(road: Conditions, least_mean: float = 0.0) -> Plan:
@@ -85,20 +107,16 @@ def _guaranteed(least: LeastUploads, found: Plan, free: Plan) -> GuaranteedPlan:
     )
 
 
-def _plan_trace(scenario: Scenario, crossings: "Crossings") -> TracePlan:
+def plan_on_trace(scenario: Scenario, trace: "Trace") -> TracePlan:
+    """The best plan on a recording, or in the window of it that the trace has."""
     from mobfl.planning.notices import read
-    from mobfl.planning.trace import Trace, best_on_trace
+    from mobfl.planning.trace import best_on_trace
 
-    road, share = Conditions.of(scenario), scenario.traffic.participation
+    road = Conditions.of(scenario)
     refuse_noise(road, "a plan from crossings")
-    trace = Trace(crossings, share)
     if (reason := trace.too_short_for(road, 1)) is not None:
         return TracePlan("infeasible", reason=reason)
-    as_poisson = replace(
-        road, arrivals_per_s=share * crossings.arrivals_per_s, length_m=float(crossings.dwell_s.mean()),
-        speed_mps=1.0, speed_sd_mps=0.0,
-    )  # fmt: skip
-    theorem, beside, known = plan(as_poisson), None, None
+    theorem, beside, known = plan(as_poisson(road, trace)), None, None
     if theorem.reason is None:
         h, t, promised = theorem.numbers
     if theorem.reason is None and t <= trace.longest_round_s:
@@ -109,6 +127,12 @@ def _plan_trace(scenario: Scenario, crossings: "Crossings") -> TracePlan:
         return TracePlan("infeasible", reason=NOBODY_WITHIN)
     reading = read(trace, lambda some: some.rounds(road, *best.numbers[:2]))
     return TracePlan(**vars(best) | reading._asdict(), poisson_plan=beside)
+
+
+def as_poisson(road: Conditions, trace: "Trace") -> Conditions:
+    """The road of Theorem 1 with the rate of those who take part and the mean dwell of recorded crossings."""
+    rate, stay_s = trace.participation * trace.arrivals_per_s, float(trace.crossings.stays_s.mean())
+    return replace(road, arrivals_per_s=rate, length_m=stay_s, speed_mps=1.0, speed_sd_mps=0.0)
 
 
 def plan_many(table: Any) -> Plans:

@@ -8,6 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mobfl import theory
+from mobfl.display import Displayed, Sheet, Tabular
+from mobfl.errors import counted
+from mobfl.planning.sheets import anytime_sheet, brief_plan, plan_sheet, plans_sheet
 from mobfl.theory import Conditions, Knows
 
 Array = NDArray[np.float64]
@@ -24,8 +27,8 @@ _NOT_TOLD_BY: dict[Planner, tuple[str, ...]] = {
 _INSTANT_S = 1e-9  # no clock of a recording tells a shorter stay from none
 
 
-@dataclass(frozen=True)
-class Plan:
+@dataclass(frozen=True, repr=False)
+class Plan(Displayed):
     """H and T with what they promise; without a feasible plan the numbers are None and `reason` says why."""
 
     status: str
@@ -55,6 +58,12 @@ class Plan:
     def to_dict(self) -> dict[str, Any]:
         return _told(self)
 
+    def _brief(self) -> str:
+        return brief_plan(self)
+
+    def _sheet(self) -> Sheet:
+        return plan_sheet(self)
+
 
 def _told(plan: "Plan | AnytimePlan") -> dict[str, Any]:
     """All of it, without what another planner tells."""
@@ -66,8 +75,8 @@ def _told(plan: "Plan | AnytimePlan") -> dict[str, Any]:
     return told | averaged | {key: value for key, value in optional.items() if value is not None}
 
 
-@dataclass(frozen=True)
-class Plans:
+@dataclass(frozen=True, repr=False)
+class Plans(Displayed, Tabular):
     """Plans for many roads, as arrays; where none is feasible H is 0 and the rest NaN. A row is a `Plan`."""
 
     local_steps: Counts
@@ -89,6 +98,16 @@ class Plans:
         if not self.local_steps[row]:
             return no_plan(road)
         return Plan.at(road, self.local_steps[row], self.round_s[row])
+
+    def _columns(self) -> dict[str, Any]:
+        names = ("local_steps", "round_s", "objective", "expected_uploads", "valid_round_prob")
+        return {"status": self.status} | {name: getattr(self, name) for name in names}
+
+    def _brief(self) -> str:
+        return f"for {counted(len(self), 'road')}, {int((self.local_steps > 0).sum())} feasible"
+
+    def _sheet(self) -> Sheet:
+        return plans_sheet(self)
 
 
 def no_plan(road: Conditions) -> Plan:
@@ -142,7 +161,7 @@ def _brief(value: float) -> str:
     return f"{value:.1f}" if "." not in text and value < 10 else text
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class GuaranteedPlan(Plan):
     """A plan for rounds with at least `least_uploads` uploads, and what that costs against the plan without."""
 
@@ -168,7 +187,7 @@ class ConstantPlan(PoissonPlan):
     """The plan for constant transfers of the same mean, where there is a radio: its promise, and what it gives."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TracePlan(Plan):
     """A plan made from recorded crossings, beside Theorem 1's plan for their rate and mean dwell.
 
@@ -182,7 +201,7 @@ class TracePlan(Plan):
     notices: tuple[str, ...] = ()  # sentences on a road that drifted, and on a few vehicles that carry the plan
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SimulatedPlan(Plan):
     """A plan found by simulation; its numbers come from traffic that did not choose it, with 95 % intervals."""
 
@@ -192,8 +211,8 @@ class SimulatedPlan(Plan):
     constant_plan: ConstantPlan | None = None  # where there is a radio
 
 
-@dataclass(frozen=True)
-class AnytimePlan:
+@dataclass(frozen=True, repr=False)
+class AnytimePlan(Displayed):
     """The T of anytime rounds with what it promises; without a feasible plan the numbers are None.
 
     Args:
@@ -244,8 +263,14 @@ class AnytimePlan:
     def to_dict(self) -> dict[str, Any]:
         return _told(self)
 
+    def _brief(self) -> str:
+        return brief_plan(self)
 
-@dataclass(frozen=True)
+    def _sheet(self) -> Sheet:
+        return anytime_sheet(self)
+
+
+@dataclass(frozen=True, repr=False)
 class SimulatedAnytimePlan(AnytimePlan):
     """A plan for anytime rounds found by simulation, as a `SimulatedPlan` is."""
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from mobfl.planning.planner import plan
 from mobfl.planning.plans import Plan
-from mobfl.scenario import MOST, Scenario
+from mobfl.scenario import MOST, AnyScenario, Scenario, scenario_of
 from mobfl.theory import stay
 from mobfl.theory.crowd import Transfers, least_transfers, mean_transfers, transfers_alone
 
@@ -16,27 +16,31 @@ _MOST_TURNS = 60
 _SETTLED = 1e-4  # a share of the transfer times
 
 
-def plan_quickly(scenario: Scenario) -> Plan:
+def plan_quickly(scenario: AnyScenario) -> Plan:
     """The H and T that maximise g for the mean transfer times that they themselves cause.
 
     Args:
         scenario: With a radio and the link's sizes.
     """
+    scenario = scenario_of(scenario)
     if (reason := too_narrow(scenario)) is not None:
         return Plan("infeasible", reason=reason, planner="fixed-point")
     alone = transfers_alone(scenario)
-    times, best = alone, plan(in_seconds(scenario, alone))
-    if best.reason is not None:
-        return replace(best, planner="fixed-point")
+    first = plan(in_seconds(scenario, alone))
+    if first.reason is not None:
+        return replace(first, planner="fixed-point")
+    times, tried = alone, list[tuple[Plan, Transfers]]()
     for _ in range(_MOST_TURNS):
         found = plan(in_seconds(scenario, times))
-        # Where nobody can upload, nobody is in anybody's way.
-        caused = alone if found.reason is not None else mean_transfers(scenario, *found.numbers[:2])
-        best = best if found.reason is not None else found
+        if found.reason is not None:  # where nobody can upload, nobody is in anybody's way
+            times = _between(times, alone)
+            continue
+        caused = mean_transfers(scenario, *found.numbers[:2])
+        tried.append((_as_caused(scenario, found, caused), caused))
         if _apart(times, caused) < _SETTLED:
-            break
+            return _promising(*tried[-1])
         times = _between(times, caused)
-    return _as_caused(scenario, best)
+    return _promising(*max(tried, key=lambda each: each[0].numbers[2]))
 
 
 def in_seconds(scenario: Scenario, times: Transfers) -> Scenario:
@@ -58,10 +62,22 @@ def too_narrow(scenario: Scenario) -> str | None:
     return None
 
 
-def _as_caused(scenario: Scenario, best: Plan) -> Plan:
+def _as_caused(scenario: Scenario, found: Plan, times: Transfers) -> Plan:
     """What H and T promise with the transfer times that they cause."""
-    h, t, _ = best.numbers
-    return replace(Plan.at(in_seconds(scenario, mean_transfers(scenario, h, t)), h, t), planner="fixed-point")
+    h, t, _ = found.numbers
+    return replace(Plan.at(in_seconds(scenario, times), h, t), planner="fixed-point")
+
+
+def _promising(found: Plan, times: Transfers) -> Plan:
+    """No plan if it promises nothing."""
+    if found.numbers[2] > 0:
+        return found
+    reason = (
+        f"a download takes {times.download_s:.3g} s and an upload {times.upload_s:.3g} s on average where so many share"
+        " the band, and nobody who needs that is in time: plan by simulation, which knows that those near the station"
+        " need less, widen the band, or send fewer bytes (link.model_bytes)"
+    )
+    return Plan("infeasible", reason=reason, planner="fixed-point")
 
 
 def _apart(a: Transfers, b: Transfers) -> float:

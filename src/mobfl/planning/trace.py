@@ -94,6 +94,15 @@ class Trace:
         return Trace(self.crossings.take(kept), self.participation, self.observed_s)
 
     @property
+    def arrivals_per_s(self) -> float:
+        """The mean rate between enterings, or over the window that was given."""
+        if self.window_s is None:
+            return self.crossings.arrivals_per_s
+        start, end = self.window_s
+        entered = (self.crossings.enter_s >= start) & (self.crossings.enter_s < end)
+        return float(entered.sum()) / (end - start)
+
+    @property
     def longest_round_s(self) -> float:
         start, end = self.observed_s
         return (end - start) / _FEWEST_ROUNDS
@@ -116,7 +125,7 @@ class Trace:
 
     def rounds(self, road: Conditions, local_steps: int, round_s: float, every: int = 1) -> ImaginedRounds:
         """Rounds of this H and T that begin at instants all over the recording, or `every` so many of them."""
-        starts, laws = self.starts(round_s)[::every], _total_delay(road.delays, local_steps)
+        starts, laws = self.starts(round_s)[::every], total_delay(road.delays, local_steps)
         empty, uploads = empty_and_uploads(starts, round_s, self._stays, laws, self.participation)
         return ImaginedRounds(starts, round_s, empty, uploads, local_steps * (1.0 - empty))
 
@@ -153,7 +162,7 @@ class Trace:
     def _stays_known(self) -> dict[int, Stays]:
         """With the leaving that vehicles expect, which ends their work; who leaves before, or before the end, fails."""
         enter, leave = self.crossings.enter_s, self.crossings.leave_s
-        expected = enter + self.crossings.dwell_s.mean()
+        expected = enter + self.crossings.stays_s.mean()
         holds = leave >= expected
         return {
             _NOTHING: stays_of(enter, leave, np.zeros(len(enter), np.bool_)),
@@ -166,7 +175,7 @@ class Trace:
         tracks = self.crossings.tracks
         steady = knows == "predicted" and tracks is None
         code = KNOWLEDGE.index("leaving" if steady else knows)
-        return Known(code, float(self.crossings.dwell_s.mean()), *ways_of(tracks))
+        return Known(code, float(self.crossings.stays_s.mean()), *ways_of(tracks))
 
 
 def best_anytime_on_trace(trace: Trace, road: Conditions, knows: Knows) -> float | None:
@@ -267,7 +276,7 @@ def best_round_on_trace(trace: Trace, road: Conditions, local_steps: int, floor:
     return trace.promise(road, local_steps, best_s)
 
 
-def _total_delay(delays: Delays, local_steps: int) -> StepLaws:
+def total_delay(delays: Delays, local_steps: int) -> StepLaws:
     """S of H steps: with the transfers, and without jitter that cannot be told from none, which would overflow."""
     laws = delays.laws(local_steps)
     jitter_s = np.where([bool(each.jitters) for each in delays.classes], laws.extra_s, 0.0)
@@ -276,7 +285,7 @@ def _total_delay(delays: Delays, local_steps: int) -> StepLaws:
 
 def step_laws(road: Conditions) -> StepLaws:
     """The time of one local step."""
-    return _total_delay(replace(road.delays, download_s=0.0, upload_s=0.0), 1)
+    return total_delay(replace(road.delays, download_s=0.0, upload_s=0.0), 1)
 
 
 @njit(cache=True)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mobfl.errors import InputError
-from mobfl.scenario import LEAST_SPEED, Scenario
+from mobfl.scenario import LEAST_SPEED, AnyScenario, scenario_of
 from mobfl.theory.delays import Delays, agree, taken
 from mobfl.theory.distributions import (
     Constant,
@@ -52,9 +52,10 @@ class Conditions:
     noise_uploads: Any = 0.0  # ν
 
     @classmethod
-    def of(cls, scenario: "Scenario | Conditions") -> "Conditions":
+    def of(cls, scenario: "AnyRoad") -> "Conditions":
         if isinstance(scenario, Conditions):
             return scenario
+        scenario = scenario_of(scenario)
         return cls(
             scenario.traffic.arrivals_per_s * scenario.traffic.participation,
             scenario.road.length_m,
@@ -109,16 +110,18 @@ class Conditions:
         return self.noise_uploads if agree("averaging counts", self.averages) else None
 
 
-AnyRoad: TypeAlias = Scenario | Conditions
+AnyRoad: TypeAlias = AnyScenario | Conditions
 
 
-def stay(scenario: Scenario) -> Dwell:
+def stay(scenario: AnyScenario) -> Dwell:
     """D, how long a vehicle at random is on the section; of any scenario, whatever its link."""
+    scenario = scenario_of(scenario)
     return _dwell(scenario.road.length_m, scenario.traffic.speed_mps, scenario.traffic.speed_sd_mps)
 
 
-def mean_stay_s(scenario: Scenario) -> float:
+def mean_stay_s(scenario: AnyScenario) -> float:
     """E[D], of any scenario, whatever its link."""
+    scenario = scenario_of(scenario)
     return float(average(*stay(scenario).nodes(Constant(scenario.dwell_s))))
 
 

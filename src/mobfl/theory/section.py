@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mobfl.errors import InputError
-from mobfl.scenario import Scenario
+from mobfl.scenario import AnyScenario, scenario_of
 from mobfl.theory.radio import distance_m, downlink_bps, downlink_snr_db, uplink_bps, uplink_snr_db
 
 Array = NDArray[np.float64]
@@ -40,7 +40,7 @@ class Coverage:
         ]
 
 
-def coverage(scenario: Scenario, way_m: ArrayLike, senders: Sequence[int] = (1,)) -> Coverage:
+def coverage(scenario: AnyScenario, way_m: ArrayLike, senders: Sequence[int] = (1,)) -> Coverage:
     """SNR, rates and seconds of transfers at these places of a section.
 
     In a queue (`sharing = "fifo"`) whoever sends has the band alone, and the seconds are those of the last.
@@ -50,6 +50,7 @@ def coverage(scenario: Scenario, way_m: ArrayLike, senders: Sequence[int] = (1,)
         way_m: How far into the section.
         senders: Numbers of vehicles that want to send at once.
     """
+    scenario = scenario_of(scenario)
     radio, link, way = scenario.radio, scenario.link, np.asarray(way_m, float)
     if radio is None:
         raise InputError(
