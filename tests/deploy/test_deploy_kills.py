@@ -17,15 +17,18 @@ from test_deployed_rounds import SCALE, deployed
 from deployed_road import deployment
 from loopback import loopback
 from mobfl import read_history
-from mobfl.deploy.events import read_events
+from mobfl.deploy.events import EVENTS, read_events
 from mobfl.deploy.local.processes import carrying
 
 KNOWN = ("round", "start_s", "end_s", "local_steps", "present", "uploads", "rejected")
 
 
-def killed_server(out: Path, plan: str, after_s: float) -> bool:
-    """A server in a process of its own, over a grid of its own, which is killed after a while; whether it was."""
-    resume = (out / "run.json").exists()
+def killed_server(out: Path, plan: str, after: int | None = None, wait_s: float = 0.0) -> bool:
+    """A server in a process of its own, over a grid of its own, which is killed after a while; whether it was.
+
+    It is killed so long after it has added so many lines to its log, however busy the machine is.
+    """
+    resume, before = (out / "run.json").exists(), _lines(out)
     child = os.fork()
     if not child:
         status = 1
@@ -34,13 +37,13 @@ def killed_server(out: Path, plan: str, after_s: float) -> bool:
             status = 0
         finally:
             os._exit(status)
-    until = time.monotonic() + after_s
-    while time.monotonic() < until:
+    while after is None or _lines(out) < before + after:
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
             assert status == 0
             return False
         time.sleep(0.002)
+    time.sleep(wait_s)
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     return True
@@ -48,16 +51,11 @@ def killed_server(out: Path, plan: str, after_s: float) -> bool:
 
 def assert_goes_on(folder: Path, plan: str, kills: int, seed: int) -> None:
     """To the same rows and the same bytes as if nothing had happened."""
-    began = time.monotonic()
     deployed(deployment(STORY_ROAD, folder / "whole", plan, scale=SCALE))
-    took_s, draw, done = time.monotonic() - began, random.Random(seed), 0
-    while done < kills:
-        done += killed_server(folder / "killed", plan, draw.uniform(0.0, took_s / 3))
-        if (folder / "killed" / "run.json").exists() and _status(folder / "killed") == "done":
-            break
-    while killed_server(folder / "killed", plan, 600.0):
-        pass
-    assert done >= min(kills, 3)
+    lines, draw = _lines(folder / "whole"), random.Random(seed)
+    for _ in range(kills):
+        assert killed_server(folder / "killed", plan, draw.randrange(lines // kills), draw.uniform(0.0, 0.03))
+    assert not killed_server(folder / "killed", plan)
     whole, killed = (read_history(folder / out).columns for out in ("whole", "killed"))
     for column in KNOWN:
         assert killed[column].tolist() == whole[column].tolist(), column
@@ -65,6 +63,11 @@ def assert_goes_on(folder: Path, plan: str, kills: int, seed: int) -> None:
     assert bytes_of[0] == bytes_of[1]
     ended = [event["round"] for event in read_events(folder / "killed") if event["kind"] == "ended"]
     assert ended == whole["round"].tolist()
+
+
+def _lines(run: Path) -> int:
+    file = run / EVENTS
+    return file.read_bytes().count(b"\n") if file.exists() else 0
 
 
 def _status(run: Path) -> str:

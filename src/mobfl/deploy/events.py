@@ -19,10 +19,12 @@ ended       the round is over: its row, and by how much it ended later than plan
 An upload that came later than the delay that was imposed on it says by how much: `behind_s`, on the wall's clock. If
 its vehicle said how long its local steps took, that is `compute_s`, on the road's clock.
 Lines are only ever added. A server that was killed begins its round again: what was said of that round and later ones
-before the last `started` is void.
+before the last `started` is void. All lines of a round are on the disk before its checkpoint, so a round that is over
+for whoever resumes the run is over in its log.
 """
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -46,6 +48,11 @@ class EventLog:
     def add(self, kind: str, round: int, at_s: float, **more: Any) -> None:  # noqa: A002
         line = {"kind": kind, "round": round, "at_s": at_s, **more}
         self._append(json.dumps(plain(line), allow_nan=False) + "\n")
+
+    def sync(self) -> None:
+        """What was said so far is on the disk when this ends, even if the power fails."""
+        with self._file.open("rb") as file:
+            os.fsync(file.fileno())
 
     def _append(self, text: str) -> None:
         with self._file.open("a", encoding="utf-8") as file:

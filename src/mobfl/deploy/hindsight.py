@@ -6,15 +6,17 @@ known of it counts too, and all plans meet the same law and the same draws. The 
 unless what happened lies among what that gives, the replay does not tell the truth, and says so.
 """
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mobfl.deploy.recorded import PastRounds, RecordedDeployment
+from mobfl.deploy.recorded import PastRounds, RecordedDeployment, read_deployment
 from mobfl.errors import InputError
 from mobfl.rng import generator, stream
 from mobfl.rounds.estimates import Estimate
@@ -173,8 +175,8 @@ class Hindsight:
 
 
 def in_hindsight(
-    recorded: RecordedDeployment,
-    plans: Iterable[str] = DEFAULT_PLANS,
+    recorded: RecordedDeployment | str | os.PathLike[str],
+    plans: str | Iterable[str] = DEFAULT_PLANS,
     draws: int = DRAWS,
     seed: int = 0,
     progress: Callable[[int], None] = lambda _: None,
@@ -182,9 +184,9 @@ def in_hindsight(
     """What these plans would have done on a recorded deployment, beside what was run.
 
     Args:
-        recorded: What `read_deployment` returns.
-        plans: What `--plan` takes; those that have rounds of a length T. `mobfl` and `anytime` are found from the
-            recording.
+        recorded: What `read_deployment` returns, or the folder that it reads.
+        plans: What `--plan` takes, one or several; those that have rounds of a length T. `mobfl` and `anytime` are
+            found from the recording.
         draws: How often each is played, at least 20.
         seed: Of all draws.
         progress: Told how many have been played.
@@ -192,6 +194,8 @@ def in_hindsight(
     if draws < _FEWEST_DRAWS:
         raise InputError(f"draws must be >= {_FEWEST_DRAWS}, got {draws}")
     stream(seed, "")  # which checks it
+    recorded = recorded if isinstance(recorded, RecordedDeployment) else read_deployment(Path(recorded))
+    plans = [plans] if isinstance(plans, str) else plans
     named = [(name, _policy(recorded, name)) for name in plans]
     past = _AsItWas(recorded.rounds, recorded.asked)
     laws, done, played = [_law(recorded, seed, each) for each in range(draws)], 0, list[PlayedPlan]()

@@ -69,6 +69,8 @@ class Board:
             self.reason = event["reason"]
         elif kind == "started":
             self.clock = WallClock(event["at_s"], event["unix_s"], event["scale"])
+            while self.rounds and self.rounds[-1]["round"] >= event["round"]:  # void
+                self.rounds.pop()
 
     def _add_vehicle(self, kind: str, event: Event) -> None:
         node: Any = event["node"]

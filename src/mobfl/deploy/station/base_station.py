@@ -51,15 +51,17 @@ class BaseStation:
         self._site, self._orders = settled.job.site, Orders(settled.policy)
         self._adoption = Adoption(settled.job, recording.last)
         self._verdicts = list[tuple[int, float]]()  # of the full evaluation, on models that were handed out
+        self._told_back = set[int]()  # the rounds that the log has as taken back
         # By node: whoever comes back as another node is another vehicle to it.
         self._ledger = ledger_of(settled.job.server.rule)
         recording.more_results = lambda _: {} if self._ledger is None else {"privacy": self._ledger.results()}
         self._transfer_s, self._costs = self._site.delays.transfer_s, Costs.of(settled.job)
         scores = recording.scores
-        known = not math.isnan(scores["loss"])  # else it was killed before that
+        # Else it was killed before that, or as it ended, when a model that was taken back is not served any more.
+        known = not math.isnan(scores["loss"]) or len(recording.rows) - 1 in recording.last.taken_back
         self._evaluations = Evaluations(self._job.task.evaluate, self._adoption.served, scores if known else None)
         if known:
-            self._adoption.judge(recording.last.rounds, scores["loss"])
+            self._verdicts.append((recording.last.rounds, scores["loss"]))
         else:
             self._evaluations.add(len(recording.rows) - 1, self._adoption.served)
 
@@ -89,6 +91,8 @@ class BaseStation:
                     there[node] = Present(event["attempt"] + 1, since_s)
                 elif event["kind"] == "left":
                     there.pop(int(event["node"]), None)
+                elif event["kind"] == "taken_back":
+                    self._told_back.update(event["rounds"])
         return there
 
     def next_work(self) -> RoundWork | None:
@@ -123,9 +127,10 @@ class BaseStation:
         self._recording.add(Learnt(row, self._adoption.checkpoint))
         self._evaluations.add(work.number, self._adoption.served)
         self._note_scores()
-        self._recording.save("running", 1)
         known = {name: value for name, value in row.items() if name not in ("round", *self._scores)}
         self._log.add("ended", work.number, work.end_s, overshoot_s=seen.overshoot_s, **known)
+        self._log.sync()  # without the checkpoint the line is void; a checkpoint without it would be a gap
+        self._recording.save("running", 1)
         self._orders.add(block)
         return self._recording.rows[-1]
 
@@ -141,13 +146,14 @@ class BaseStation:
     def _judge(self, number: int, at_s: float) -> None:
         """What evaluations have said since takes effect between two rounds, when nobody is training."""
         for version, loss in self._verdicts:
-            if lost := self._adoption.judge(version, loss):
+            lost = [each for each in self._adoption.judge(version, loss) if each not in self._told_back]
+            if lost:
                 self._log.add("taken_back", number, at_s, rounds=lost)
         self._verdicts.clear()
 
     def close(self) -> None:
         self._note_scores(wait=True)
-        self._judge(len(self._recording.rows), self.next_start_s)
+        self._judge(len(self._recording.rows) - 1, self.next_start_s)  # of the last round, which no restart voids
         self._recording.last = self._adoption.checkpoint
         self._evaluations.close()
         self._recording.save("done", 1)
