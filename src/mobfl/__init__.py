@@ -20,11 +20,13 @@ if TYPE_CHECKING:
     from mobfl.learning.uploads import Upload
     from mobfl.learning.weights import Weights
     from mobfl.mobility.crossings import Crossings
-    from mobfl.mobility.recorded import read_crossings
+    from mobfl.mobility.networks import Network, NetworkEdge, read_network
+    from mobfl.mobility.recorded import read_crossings, read_stations
     from mobfl.mobility.sources import TrafficSource
     from mobfl.mobility.tracks import Tracks
     from mobfl.planning.anytime import plan_anytime
     from mobfl.planning.at_least import LeastUploads
+    from mobfl.planning.over_day import DayPlans, SpanPlan, plan_over_day
     from mobfl.planning.planner import algorithm_1, best_round_s, plan, plan_many
     from mobfl.planning.plans import (
         AnytimePlan,
@@ -36,11 +38,12 @@ if TYPE_CHECKING:
         TracePlan,
     )
     from mobfl.planning.radio import plan_quickly
+    from mobfl.planning.sites import ChosenSite, SiteChoice, choose_sites
     from mobfl.rounds.anytime import AnytimeSimulation
     from mobfl.rounds.orders import AsManyAsFit, Order, Policy
     from mobfl.rounds.planned import plan_by_simulation
     from mobfl.rounds.rows import Rounds
-    from mobfl.rounds.simulation import Simulation, simulate
+    from mobfl.rounds.simulation import Simulation
     from mobfl.runs.folder import read_history
     from mobfl.runs.history import History
     from mobfl.runs.job import Job
@@ -48,6 +51,7 @@ if TYPE_CHECKING:
     from mobfl.scenario import Scenario, load_scenario
     from mobfl.servers.choice import PlanRequest
     from mobfl.servers.selections import Candidate, RoundAhead, Selection
+    from mobfl.servers.simulated import simulate
     from mobfl.servers.site import Site
     from mobfl.servers.steps import Contribution, Effort, Schedule, ServerStep
     from mobfl.tasks.catalogue import build_task
@@ -60,9 +64,11 @@ _LATER = {
     "AnytimeSimulation": "mobfl.rounds.anytime",
     "AsManyAsFit": "mobfl.rounds.orders",
     "Candidate": "mobfl.servers.selections",
+    "ChosenSite": "mobfl.planning.sites",
     "Codec": "mobfl.learning.codecs",
     "Contribution": "mobfl.servers.steps",
     "Crossings": "mobfl.mobility.crossings",
+    "DayPlans": "mobfl.planning.over_day",
     "Effort": "mobfl.servers.steps",
     "GuaranteedPlan": "mobfl.planning.plans",
     "Hindsight": "mobfl.deploy.hindsight",
@@ -71,6 +77,8 @@ _LATER = {
     "Kpi": "mobfl.learning.task",
     "LeastUploads": "mobfl.planning.at_least",
     "LocalTraining": "mobfl.learning.local",
+    "Network": "mobfl.mobility.networks",
+    "NetworkEdge": "mobfl.mobility.networks",
     "Order": "mobfl.rounds.orders",
     "Plan": "mobfl.planning.plans",
     "PlanRequest": "mobfl.servers.choice",
@@ -92,6 +100,8 @@ _LATER = {
     "SimulatedPlan": "mobfl.planning.plans",
     "Simulation": "mobfl.rounds.simulation",
     "Site": "mobfl.servers.site",
+    "SiteChoice": "mobfl.planning.sites",
+    "SpanPlan": "mobfl.planning.over_day",
     "State": "mobfl.learning.rules",
     "Task": "mobfl.learning.task",
     "TaskRequest": "mobfl.learning.task",
@@ -104,6 +114,7 @@ _LATER = {
     "algorithm_1": "mobfl.planning.planner",
     "best_round_s": "mobfl.planning.planner",
     "build_task": "mobfl.tasks.catalogue",
+    "choose_sites": "mobfl.planning.sites",
     "find_runs": "mobfl.experiments.runs",
     "in_hindsight": "mobfl.deploy.hindsight",
     "load_scenario": "mobfl.scenario",
@@ -112,12 +123,15 @@ _LATER = {
     "plan_anytime": "mobfl.planning.anytime",
     "plan_by_simulation": "mobfl.rounds.planned",
     "plan_many": "mobfl.planning.planner",
+    "plan_over_day": "mobfl.planning.over_day",
     "plan_quickly": "mobfl.planning.radio",
     "read_crossings": "mobfl.mobility.recorded",
     "read_deployment": "mobfl.deploy.recorded",
     "read_history": "mobfl.runs.folder",
+    "read_network": "mobfl.mobility.networks",
+    "read_stations": "mobfl.mobility.recorded",
     "run_sweep": "mobfl.experiments.sweep",
-    "simulate": "mobfl.rounds.simulation",
+    "simulate": "mobfl.servers.simulated",
     "theory": "mobfl.theory",
     "train": "mobfl.runs.training",
 }
@@ -126,9 +140,11 @@ __all__ = [
     "AnytimeSimulation",
     "AsManyAsFit",
     "Candidate",
+    "ChosenSite",
     "Codec",
     "Contribution",
     "Crossings",
+    "DayPlans",
     "Effort",
     "GuaranteedPlan",
     "Hindsight",
@@ -141,6 +157,8 @@ __all__ = [
     "LocalTraining",
     "MissingExtraError",
     "MobflError",
+    "Network",
+    "NetworkEdge",
     "Order",
     "PartError",
     "Plan",
@@ -163,6 +181,8 @@ __all__ = [
     "SimulatedPlan",
     "Simulation",
     "Site",
+    "SiteChoice",
+    "SpanPlan",
     "State",
     "Task",
     "TaskRequest",
@@ -175,6 +195,7 @@ __all__ = [
     "algorithm_1",
     "best_round_s",
     "build_task",
+    "choose_sites",
     "find_runs",
     "in_hindsight",
     "load_scenario",
@@ -183,10 +204,13 @@ __all__ = [
     "plan_anytime",
     "plan_by_simulation",
     "plan_many",
+    "plan_over_day",
     "plan_quickly",
     "read_crossings",
     "read_deployment",
     "read_history",
+    "read_network",
+    "read_stations",
     "run_sweep",
     "simulate",
     "theory",

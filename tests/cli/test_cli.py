@@ -8,10 +8,7 @@ from pathlib import Path
 import pytest
 
 import mobfl
-
-
-def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "mobfl", *arguments], capture_output=True, text=True, cwd=cwd)
+from command import mobfl as run
 
 
 def test_the_papers_plan_as_json() -> None:
@@ -199,14 +196,17 @@ def test_a_plot_that_cannot_be(tmp_path: Path, name: str) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_an_interruption_is_status_130() -> None:
-    code = (
+@pytest.mark.parametrize("interrupt", ["raise KeyboardInterrupt", "exec('raise KeyboardInterrupt')"])
+def test_an_interruption_is_status_130(tmp_path: Path, interrupt: str) -> None:
+    """Also in code that was given as text: of a module that is run, Python would think that nobody had caught it."""
+    (tmp_path / "interrupted.py").write_text(
         "import mobfl.cli, mobfl.cli.planning as planning\n"
-        "def interrupted(*_): raise KeyboardInterrupt\n"
+        f"def interrupted(*_): {interrupt}\n"
         "planning.best_plan = interrupted\n"
         "import sys; sys.argv = ['mobfl', 'plan']; mobfl.cli.main()"
     )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 130
+    command = [sys.executable, "-m", "interrupted"]
+    assert subprocess.run(command, cwd=tmp_path, capture_output=True).returncode == 130
 
 
 def test_without_matplotlib_the_command_that_installs_it_is_named() -> None:

@@ -1,15 +1,11 @@
 """Plans by name on the command line: what is wrong is one line, in the words of the flags."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-
-def mobfl(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "mobfl", *arguments], cwd=cwd, capture_output=True, text=True)
+from command import mobfl
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 import mobfl
+from command import mobfl as run
 from mobfl import LeastUploads, Scenario
 from mobfl.servers.names import server_of
 
 
-def run(*arguments: str, cwd: Path | None = None, before: str = "") -> subprocess.CompletedProcess[str]:
-    program = f"{before}\nfrom mobfl.cli import main\nmain()"
+def run_without(library: str, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    program = f"import sys; sys.modules[{library!r}] = None\nfrom mobfl.cli import main\nmain()"
     return subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, cwd=cwd)
 
 
@@ -86,7 +87,7 @@ def test_a_private_training_tells_its_epsilon(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     told = json.loads((tmp_path / "run" / "run.json").read_text())["results"]["privacy"]
     assert f"Privacy: ε = {told['epsilon']:.4g} at δ = 1e-05" in done.stdout
-    missing = run(*command, "other", *road, cwd=tmp_path, before="import sys; sys.modules['dp_accounting'] = None")
+    missing = run_without("dp_accounting", *command, "other", *road, cwd=tmp_path)
     assert (missing.returncode, missing.stdout) == (1, "")
     assert "accounting for privacy needs the extra 'privacy': pip install 'mobfl[privacy]'" in missing.stderr
     assert not (tmp_path / "other").exists()

@@ -1,18 +1,13 @@
 """`mobfl radio`, as a shell sees it."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from command import mobfl as run
 from mobfl import InputError
 from mobfl.cli import cli
-
-
-def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "mobfl", *arguments], capture_output=True, text=True, cwd=cwd)
 
 
 def test_the_section_as_table_json_and_figure(tmp_path: Path) -> None:

@@ -123,8 +123,10 @@ def test_all_meet_the_same_vehicles_delays_samples_and_batches(tmp_path: Path, m
     for plan in ("24,11.776", "anytime:8", "fedasync", "fedbuff:10,buffer=3", "wait-for-all"):
         task, seen = CountingTask(), trained.setdefault(plan, {})
 
-        def spied(self: Vehicles, key: np.uint64, attempt: int, *rest: Any, task: Any = task, seen: Any = seen) -> Any:
-            upload = original(self, key, attempt, *rest)
+        def spied(
+            self: Vehicles, key: np.uint64, attempt: int, *rest: Any, task: Any = task, seen: Any = seen, **who: Any
+        ) -> Any:
+            upload = original(self, key, attempt, *rest, **who)
             seen[int(key), attempt] = delay(key, attempt, 5), task.trained[-1].tolist()
             return upload
 

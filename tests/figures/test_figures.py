@@ -142,7 +142,7 @@ def test_text_stays_text_with_units(gallery: Path) -> None:
         "fig2": ("local steps H", "round length T (s)", "MOB-FL's choice: H = 24, T = 11.8 s"),
         "fig3": ("best top-10 accuracy", "g (1/s)", "MOB-FL: H = 24, T = 11.8 s", "H = 40"),
         "curves": ("virtual time (s)", "target 3"),
-        "uploads": ("Theorem 1's Λ (uploads per round)", "(b) difference; 1 of 2 intervals hold Λ"),
+        "uploads": ("Theorem 1's Λ (uploads per round)", "(b) difference and 95 % interval"),
         "proxy": ("best minADE of 6 (m)", "g (valid local steps per second)"),
         "proxy_over_time": ("virtual time t (s)", "per sample"),
         "faster": ("times as fast as the baseline (95 % intervals over seeds)", "to loss 2.5", "anytime", "→"),

@@ -12,9 +12,11 @@ from browser import chromium
 from fake_task import CountingTask
 from mobfl import InputError, Job, Scenario, theory, train
 from mobfl.cli import cli
+from mobfl.experiments.any_folder import studies_below
 from mobfl.experiments.runs import Run
 from mobfl.experiments.studies import Labelled, read_studies, uploads_of
 from mobfl.reports.page import write_report
+from mobfl.reports.words import explained, plan_in_words
 from mobfl.runs.folder import read_run
 from small_sweep import as_toml, small_block
 
@@ -86,11 +88,61 @@ def test_a_sweep_that_is_not_finished_has_a_report_of_what_there_is(reproduced: 
         shutil.rmtree(folder)
     came = CliRunner().invoke(cli, ["report", str(out)], catch_exceptions=False)
     assert came.exit_code == 0
-    assert "1 more are not finished" in (out / "report.html").read_text(encoding="utf-8")
+    assert "1 more is not finished" in (out / "report.html").read_text(encoding="utf-8")
     with pytest.raises(InputError, match="at least one finished run"):
         write_report([], out, "", "")
-    with pytest.raises(InputError, match=r"must be a sweep's folder with a sweep\.json"):
-        CliRunner().invoke(cli, ["report", str(tmp_path)], catch_exceptions=False)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="empty must hold at least one finished run, got none"):
+        CliRunner().invoke(cli, ["report", str(tmp_path / "empty")], catch_exceptions=False)
+
+
+def test_the_report_does_not_undermine_itself(reproduced: Path) -> None:
+    page = (reproduced / "report.html").read_text(encoding="utf-8")
+    text = re.sub(r"<style>.*?</style>|<[^>]*>", "\n", page, flags=re.S)
+    # Of the 13 runs of both studies, MOB-FL's plan with seed 0 is the same one.
+    assert "12 finished runs in 2 studies" in text
+    assert "intervals hold" not in text
+    assert "None" not in text
+    assert "top_10" not in text
+    headings = re.findall(r"<h[23]>(.*?)</h[23]>", page)
+    assert len([each for each in headings if each != "Runs"]) == len({each for each in headings if each != "Runs"})
+    assert "a round ends when all have uploaded or left" in text  # what wait-for-all is
+    captions = re.findall(r"<figcaption>(.*?)</figcaption>", page, flags=re.S)
+    assert all(caption.count(". ") >= 1 or ": " in caption for caption in captions), captions
+
+
+def test_plans_are_explained_in_words() -> None:
+    assert plan_in_words("best,T0/2") == "rounds of half a vehicle's stay, the best H for it"
+    assert plan_in_words("1,best") == "one local step, the best T for it"
+    assert plan_in_words("fedbuff:24,buffer=10").startswith("FedBuff")
+    assert plan_in_words("24,11.8") == ""
+    assert explained(["24,11.8", "mobfl", "6,8", "mobfl"])[-1] == ("H,T", "H local steps in rounds of T seconds")
+
+
+def test_any_folder_of_runs_has_a_report(tmp_path: Path) -> None:
+    road = Scenario.from_dict({"training": {"samples_per_vehicle": 32, "batch_size": 8, "duration_s": 60.0}})
+    busy = road.with_values({"traffic.arrivals_per_s": 0.5})
+    jobs = {
+        "a/one": Job(CountingTask(), road, (10, 6.0), 1),
+        "a/two": Job(CountingTask(), road, (10, 6.0), 2),
+        "b": Job(CountingTask(), road, (10, 6.0), 1, rule="median"),
+        "c": Job(CountingTask(), busy, "fedasync:10", 1),
+    }
+    for name, job in jobs.items():
+        train(job, tmp_path / name)
+    slow, quick = studies_below(tmp_path)[0]
+    assert (slow.title, quick.title) == (
+        "counting, traffic.arrivals_per_s = 0.1",
+        "counting, traffic.arrivals_per_s = 0.5",
+    )
+    assert list(quick.groups) == ["fedasync:10"]
+    assert [len(group) for group in slow.groups.values()] == [2, 1]  # two seeds of one rule, and another rule
+    assert all(name.startswith("10,6, rule ") for name in slow.groups)
+    came = CliRunner().invoke(cli, ["report", str(tmp_path), "--size", "7,5"], catch_exceptions=False)
+    assert came.exit_code == 0, came.output
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert f"Runs in {tmp_path.name}" in page
+    assert "4 finished runs in 2 studies" in page
 
 
 def test_a_browser_shows_it_without_errors_and_without_asking_anybody(reproduced: Path) -> None:

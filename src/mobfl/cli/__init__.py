@@ -23,6 +23,7 @@ from mobfl.cli.radio import radio
 from mobfl.cli.replay import replay
 from mobfl.cli.results import results
 from mobfl.cli.simulation import simulate, traffic
+from mobfl.cli.sites import sections, sites
 from mobfl.cli.station import station
 from mobfl.cli.sweeps import report, reproduce, sweep
 from mobfl.cli.training import train
@@ -55,6 +56,8 @@ for command in (
     report,
     reproduce,
     traffic,
+    sections,
+    sites,
     radio,
     scenarios,
     parts,
@@ -75,10 +78,16 @@ def main() -> None:
         status = INTERRUPTED
     if status == INTERRUPTED:  # threads that still compute are not waited for
         deaf_from_now_on()
+        _forget_the_interruption()
         at_last = threading.Timer(_LAST_WORDS_S, leave)
         at_last.daemon = True
         at_last.start()
     sys.exit(status)
+
+
+def _forget_the_interruption() -> None:
+    """Where it came in code that was given as text, as dataclasses are made, Python would end by SIGINT after all."""
+    exec("")  # which begins with forgetting it
 
 
 def _status() -> int:
@@ -105,6 +114,11 @@ def _status() -> int:
             click.echo(f"the result could not be written: {error.strerror or error}", err=True)
         status = FAILED
     except (click.Abort, KeyboardInterrupt):
+        _write_no_more()
+        status = INTERRUPTED
+    except SystemError as error:  # so Python names a signal that came as a compiled function returned
+        if not isinstance(error.__cause__, KeyboardInterrupt):
+            raise
         _write_no_more()
         status = INTERRUPTED
     return status

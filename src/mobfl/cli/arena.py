@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from mobfl.cli.options import look_options
 from mobfl.cli.sweeps import (
     checked_folder,
     end,
@@ -71,6 +72,7 @@ def _many(flag: str, name: str, metavar: str, text: str) -> Callable[..., Any]:
 @_many("--targets", "targets", "TARGET", "What times are counted to: 80%, top_10=80% or loss=1.7")
 @table_option
 @runs_sweep
+@look_options
 @click.option("--list", "only_list", is_flag=True, help="Say what would run, and how far it is.")
 @click.option("--out", type=click.Path(path_type=Path), default="out/arena", show_default=True, metavar="FOLDER")
 def arena(**given: Any) -> None:

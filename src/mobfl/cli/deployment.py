@@ -110,6 +110,11 @@ def deploy(**given: Any) -> None:
     need("deployment", "flower", "safetensors")
     _check(asked)
     scenario = load(asked.scenario, asked.settings)
+    if scenario.is_city:
+        raise InputError(
+            "mobfl deploy runs one base station, got a scenario that lists its stations: deploy each with a scenario of"
+            " its own"
+        )
     if asked.app is not None:
         _write_app(asked, asked.app, scenario)
     else:

@@ -6,6 +6,7 @@ import click
 
 from mobfl.errors import InputError
 
+_WHOLE = 1000  # characters of a summary
 # Where a parameter has another name than its flag.
 _FLAGS = {
     "local training": "--local",
@@ -16,11 +17,19 @@ _FLAGS = {
     "least_uploads": "--least-uploads",
     "with_prob": "--with-prob",
     "longest_stay_s": "--longest-stay",
+    "font_size": "--font-size",
+    "gap_s": "--gap",
 }
 
 
 class FlagWording(click.Group):
-    """Says mistakes in the words of the command line."""
+    """Says mistakes in the words of the command line, and lists commands with whole sentences."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Click cuts what does not fit into a line; here it goes on in the next."""
+        rows = [(name, command.get_short_help_str(_WHOLE)) for name, command in self.commands.items()]
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(rows))
 
     def invoke(self, ctx: click.Context) -> object:
         try:

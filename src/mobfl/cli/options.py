@@ -6,11 +6,13 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from mobfl.cli.completion import complete_scenario, complete_setting, completing
 from mobfl.errors import InputError, MissingExtraError
 from mobfl.files.bounds import is_there
 from mobfl.scenario import Scenario, load_scenario, parse_setting, with_samples_read
@@ -31,9 +33,10 @@ def takes_scenario(command: Callable[..., Any]) -> Callable[..., Any]:
             "settings",
             metavar="TABLE.KEY=VALUE",
             multiple=True,
+            shell_complete=complete_setting,
             help="Change one value of the scenario; may be repeated.",
         ),
-        click.argument("scenario", default="paper", metavar="[SCENARIO]"),
+        click.argument("scenario", default="paper", metavar="[SCENARIO]", shell_complete=complete_scenario),
     ):
         command = decorate(command)
     return command
@@ -61,17 +64,73 @@ def _picture_option(name: str, help_text: str) -> Callable[..., Any]:
     return click.option(name, type=click.Path(path_type=Path), metavar="FILE", callback=_plot_file, help=help_text)
 
 
-plot_option = _picture_option("--plot", "Draw a PNG, PDF or SVG.")
+def _floats(count: int, rule: str) -> Callable[..., Any]:
+    """Reads so many numbers with commas between."""
+
+    def read(_: click.Context, parameter: click.Parameter, text: str | None) -> tuple[float, ...] | None:
+        if text is None:
+            return None
+        try:
+            numbers = tuple(map(float, text.split(",")))
+        except ValueError:
+            numbers = ()
+        if len(numbers) != count:
+            raise InputError(f"{parameter.opts[0]} must be {rule}, got {text!r}")
+        return numbers
+
+    return read
+
+
+def look_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds how figures are to look; a command that has --plot needs it for that."""
+
+    @wraps(command)
+    def drawing(*arguments: Any, **given: Any) -> Any:
+        size, style, letters = (given.pop(name) for name in ("size", "style", "font_size"))
+        if size is None and style is None and letters is None:
+            return command(*arguments, **given)
+        if "plot" in given and given["plot"] is None and given.get("scenes") is None:
+            raise InputError("--size, --style and --font-size go with --plot, got one of them alone")
+        need("drawing a figure", "figures", "matplotlib")
+        from mobfl.figures import Look, looking
+
+        with looking(Look(size, style, None if letters is None else letters[0])):
+            return command(*arguments, **given)
+
+    for decorate in (
+        click.option(
+            "--font-size", metavar="PT", callback=_floats(1, "a number of points"), help="Of all letters of figures."
+        ),
+        click.option("--style", metavar="FILE", help="A matplotlib style for figures, a file or a name."),
+        click.option(
+            "--size",
+            metavar="W,H",
+            callback=_floats(2, "width,height in inches, such as 3.5,2.2"),
+            help="Of figures, in inches, such as 3.5,2.2.",
+        ),
+    ):
+        drawing = decorate(drawing)
+    return drawing
+
+
+def plot_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds --plot, and how the figure is to look."""
+    return _picture_option("--plot", "Draw a PNG, PDF or SVG.")(look_options(command))
+
+
 scenes_option = _picture_option("--scenes", "Draw what was predicted best and worst (trajectories).")
 seed_option = click.option("--seed", default=0, show_default=True, help="The same seed draws the same numbers.")
 section_option = click.option(
-    "--section", metavar="SECTION", help="edge:ID[:FROM:TO], circle:X,Y,R or box:X0,Y0,X1,Y1."
+    "--section",
+    metavar="SECTION",
+    help="edge:ID[:FROM:TO], edge:ID,ID,…, street:NAME@NETWORK, circle:X,Y,R or box:X0,Y0,X1,Y1; for positions in"
+    " degrees circle:LON,LAT,R with R in metres or box:LON0,LAT0,LON1,LAT1.",
 )
 trace_option = click.option(
     "--trace",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Recorded traffic: crossings, SUMO's tripinfo or floating-car data, NGSIM or highD.",
+    help="Recorded traffic: crossings, SUMO's tripinfo, or positions (floating-car data, NGSIM, highD, GPS traces, …).",
 )
 longest_stay_option = click.option(
     "--longest-stay",
@@ -79,6 +138,14 @@ longest_stay_option = click.option(
     type=float,
     metavar="S",
     help="Leave longer stays out of the trace, as those of parked vehicles.",
+)
+gap_option = click.option(
+    "--gap",
+    "gap_s",
+    type=float,
+    metavar="S",
+    help="For how long a vehicle of a trace of positions may not be seen and still be under way; by default one step"
+    " where all vehicles share them, otherwise three usual intervals.",
 )
 
 
@@ -116,9 +183,15 @@ def parse_target(text: str) -> tuple[str, float]:
 
 
 def read_trace(
-    trace: Path | None, section: str | None, longest_stay_s: float | None = None, keep_tracks: bool = False
+    trace: Path | None,
+    section: str | None,
+    longest_stay_s: float | None = None,
+    keep_tracks: bool = False,
+    gap_s: float | None = None,
 ) -> "Crossings | None":
     if trace is None:
+        if gap_s is not None:
+            raise InputError("--gap goes with --trace")
         if section is not None:
             raise InputError("--section goes with --trace or --sumo")
         if longest_stay_s is not None:
@@ -129,7 +202,8 @@ def read_trace(
     from mobfl.mobility.sections import parse_section
 
     with working(f"reading {trace.name}"):
-        crossings = read_crossings(trace, parse_section(section) if section else None, keep_tracks=keep_tracks)
+        where = parse_section(section) if section else None
+        crossings = read_crossings(trace, where, keep_tracks=keep_tracks, gap_s=gap_s)
     if longest_stay_s is None:
         return crossings
     kept = crossings.up_to(longest_stay_s)
@@ -143,19 +217,27 @@ plan_option = click.option(
     "wanted",
     default="mobfl",
     metavar="NAME",
+    shell_complete=completing("mobfl.servers.names:SCHEDULES"),
     help="mobfl, the planner's; adaptive, which follows the traffic; H,T; words such as 1,best, epoch,best or"
     " best,T0/2; or another server (see the guide).",
 )
 
 
-def _part_option(name: str, text: str) -> Callable[..., Any]:
-    return click.option(name, metavar="NAME", help=f"{text}; `mobfl parts` lists them.")
+def _part_option(name: str, kind: str, text: str) -> Callable[..., Any]:
+    complete = completing(kind)
+    return click.option(name, metavar="NAME", shell_complete=complete, help=f"{text}; `mobfl parts` lists them.")
 
 
-rule_option = _part_option("--rule", "What becomes of uploads, such as clip+median; by default the plan's own")
-local_option = _part_option("--local", "How vehicles train, such as fedprox:mu=0.01; by default sgd")
-codec_option = _part_option("--codec", "How uploads travel; by default plain")
-traffic_option = _part_option("--traffic", "Traffic instead of Poisson arrivals, such as day or MODULE:OBJECT")
+rule_option = _part_option(
+    "--rule", "mobfl.learning.rules:RULES", "What becomes of uploads, such as clip+median; by default the plan's own"
+)
+local_option = _part_option(
+    "--local", "mobfl.learning.local:LOCALS", "How vehicles train, such as fedprox:mu=0.01; by default sgd"
+)
+codec_option = _part_option("--codec", "mobfl.learning.codecs:CODECS", "How uploads travel; by default plain")
+traffic_option = _part_option(
+    "--traffic", "mobfl.mobility.sources:TRAFFIC", "Traffic instead of Poisson arrivals, such as day or MODULE:OBJECT"
+)
 
 
 def find_traffic(
@@ -166,19 +248,45 @@ def find_traffic(
     scenario: Scenario,
     seed: int,
     keep_tracks: bool = False,
-) -> "tuple[Crossings | None, str | None]":
-    """The recorded or made traffic with its name; none where it is Poisson."""
+    gap_s: float | None = None,
+) -> "tuple[Crossings | dict[str, Crossings] | None, str | None]":
+    """The recorded or made traffic with its name, by station where there are several; none where it is Poisson."""
+    if scenario.is_city:
+        return _find_city_traffic(traffic, trace, section, longest_stay_s, scenario, keep_tracks, gap_s)
     if traffic is None:
-        return read_trace(trace, section, longest_stay_s, keep_tracks), None if trace is None else trace.name
+        return read_trace(trace, section, longest_stay_s, keep_tracks, gap_s), None if trace is None else trace.name
     if trace is not None or section is not None:
         raise InputError(f"--traffic must come without --trace and --section, got {traffic!r} with one of them")
     if longest_stay_s is not None:
         raise InputError("--longest-stay goes with --trace")
+    if gap_s is not None:
+        raise InputError("--gap goes with --trace")
     need("traffic", "simulate", "numba")
     from mobfl.mobility.sources import crossings_of
 
     with working("making traffic"):
         return crossings_of(traffic, scenario, seed), traffic
+
+
+def _find_city_traffic(
+    traffic: str | None,
+    trace: Path | None,
+    section: str | None,
+    longest_stay_s: float | None,
+    scenario: Scenario,
+    keep_tracks: bool,
+    gap_s: float | None,
+) -> "tuple[dict[str, Crossings] | None, str | None]":
+    if traffic is not None or section is not None:
+        option = "--traffic" if traffic is not None else "--section"
+        raise InputError(f"{option} is for one station, got a scenario that lists its stations with their sections")
+    if trace is None:
+        return None, None
+    need("crossings of several stations", "simulate", "numba")
+    from mobfl.mobility.cities import read_city
+
+    with working(f"reading {trace.name}"):
+        return read_city(scenario, trace, longest_stay_s, keep_tracks, gap_s), trace.name
 
 
 def two_numbers(option: str, text: str) -> tuple[float, float]:

@@ -14,8 +14,15 @@ if TYPE_CHECKING:
     from mobfl.parts import Kind
 
 
+_KINDS = ("tasks", "traffic", "schedules", "selections", "rules", "locals", "codecs")
+
+
+def _complete_kind(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    return [kind for kind in _KINDS if kind.startswith(incomplete)]
+
+
 @click.command()
-@click.argument("kind", required=False, metavar="[KIND]")
+@click.argument("kind", required=False, metavar="[KIND]", shell_complete=_complete_kind)
 @json_option
 def parts(kind: str | None, as_json: bool) -> None:
     """List what can be exchanged: tasks, traffic, schedules, selections, rules, locals and codecs.

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -10,9 +11,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mobfl import theory
+from mobfl.cli.completion import complete_packaged
 from mobfl.cli.options import (
     INFEASIBLE,
     console,
+    find_traffic,
+    gap_option,
     json_option,
     load,
     longest_stay_option,
@@ -25,7 +29,10 @@ from mobfl.cli.options import (
     trace_option,
     working,
 )
+from mobfl.cli.stations import plan_stations, refuse
 from mobfl.errors import InputError
+from mobfl.files.exports import check_export, write_rows
+from mobfl.files.json import plain
 from mobfl.planning.anytime import plan_anytime
 from mobfl.planning.at_least import LeastUploads
 from mobfl.planning.planner import plan as best_plan
@@ -46,6 +53,7 @@ DEFAULT_WITHIN = "1%"  # of a road with a radio
 @trace_option
 @section_option
 @longest_stay_option
+@gap_option
 @click.option("--least-uploads", type=int, metavar="M", help="Plan for rounds with at least so many uploads.")
 @click.option("--with-prob", type=float, metavar="P", help="How surely they come, below 1; by default 0.9.")
 @click.option(
@@ -58,6 +66,8 @@ DEFAULT_WITHIN = "1%"  # of a road with a radio
     "--within", metavar="SHARE", help="Plan by simulation, until no other plan is better by more, such as 1%."
 )
 @click.option("--seed", type=int, metavar="N", help="Of a plan by simulation; by default 0.")
+@click.option("--every", metavar="SPAN", help="A plan for every span of the --trace, such as 1h, 30min or 900s.")
+@click.option("--export", type=click.Path(path_type=Path), metavar="FILE.csv", help="Write the table of --every.")
 @json_option
 @plot_option
 @click.pass_context
@@ -68,11 +78,14 @@ def plan(
     trace: Path | None,
     section: str | None,
     longest_stay_s: float | None,
+    gap_s: float | None,
     least_uploads: int | None,
     with_prob: float | None,
     schedule: str | None,
     within: str | None,
     seed: int | None,
+    every: str | None,
+    export: Path | None,
     as_json: bool,
     plot: Path | None,
 ) -> None:
@@ -81,8 +94,28 @@ def plan(
     SCENARIO is a TOML file or the name of a packaged scenario; without it, the paper's road. With --trace the traffic
     is the recorded one, and the plan knows that it may come in platoons. With --least-uploads only rounds count that
     have so many uploads with the probability --with-prob, and the price in g is told. With --within the plan is found
-    by simulation, which asks no formula.
+    by simulation, which asks no formula. With --every there is a plan for every span of the trace, and its gain over
+    one plan for all.
     """
+    if (city := load(scenario, settings)).is_city:
+        refuse(
+            section=section, least_uploads=least_uploads, with_prob=with_prob, within=within, seed=seed,
+            every=every, export=export, **{"for": schedule},
+        )  # fmt: skip
+        crossings, _ = find_traffic(None, trace, None, longest_stay_s, city, 0, gap_s=gap_s)
+        recorded = crossings if isinstance(crossings, dict) else None
+        context.exit(plan_stations(city, scenario if trace is None else str(trace), recorded, plot, as_json))
+    if every is not None:
+        if trace is None or least_uploads is not None or within is not None:
+            raise InputError("--every goes with --trace, and without --least-uploads and --within")
+        every_s, loaded = _seconds_of(every), load(scenario, settings)
+        knows = None if schedule is None else _knowledge(schedule)
+        if export is not None:
+            check_export(export, (".csv",))
+        crossings = read_trace(trace, section, longest_stay_s, knows == "predicted", gap_s)
+        context.exit(_plan_every(every_s, knows, loaded, str(trace), crossings, export, plot, as_json))
+    if export is not None:
+        raise InputError("--export goes with --every, got it alone")
     if plot is not None and trace is not None:
         raise InputError("--plot draws Theorem 1's surface, which a plan from a --trace does not use")
     least = _least(least_uploads, with_prob)
@@ -97,19 +130,21 @@ def plan(
         if plot is not None or least is not None:
             why = "--within" if loaded.radio is None else "a radio"
             raise InputError(f"--plot and --least-uploads ask Theorem 1 and go without {why}")
+        from mobfl.planning.by_simulation import share_of
+
         knows = None if schedule is None else _knowledge(schedule)
-        share = _share(within)
+        share = share_of(within)
         needed = knows == "predicted" or loaded.radio is not None
-        crossings = read_trace(trace, section, longest_stay_s, keep_tracks=needed)
+        crossings = read_trace(trace, section, longest_stay_s, needed, gap_s)
         title = scenario if trace is None else str(trace)
         context.exit(_plan_by_simulation(knows, loaded, title, crossings, share, seed or 0, as_json))
     if schedule is not None and (plot is not None or least is not None):
         raise InputError("--plot and --least-uploads are for plans of one H, got --for")
     if schedule is not None:
         knows = _knowledge(schedule)
-        crossings = read_trace(trace, section, longest_stay_s, keep_tracks=knows == "predicted")
+        crossings = read_trace(trace, section, longest_stay_s, knows == "predicted", gap_s)
         context.exit(_plan_for(knows, loaded, scenario if trace is None else str(trace), crossings, as_json))
-    crossings = read_trace(trace, section, longest_stay_s)
+    crossings = read_trace(trace, section, longest_stay_s, gap_s=gap_s)
     title = scenario if trace is None else str(trace)
     context.exit(_plan_exactly(loaded, title, crossings, least, plot, as_json))
 
@@ -141,6 +176,46 @@ def _plan_exactly(
     return INFEASIBLE if best.reason is not None else 0
 
 
+def _seconds_of(span: str) -> float:
+    """Of `1h`, `30min`, `900s` or `900`."""
+    found = re.fullmatch(r"(\d+\.?\d*)\s*(h|min|s|)", span.strip())
+    if found is None or not 0 < float(found[1]) < math.inf:
+        raise InputError(f"--every must be a time such as 1h, 30min or 900s, got {span!r}")
+    return float(found[1]) * {"h": 3600.0, "min": 60.0}.get(found[2], 1.0)
+
+
+def _plan_every(
+    every_s: float,
+    knows: theory.Knows | None,
+    loaded: Scenario,
+    title: str,
+    crossings: "Crossings | None",
+    export: Path | None,
+    plot: Path | None,
+    as_json: bool,
+) -> int:
+    """Plans every span of a trace, and returns the exit status."""
+    from mobfl.planning.over_day import plan_over_day
+
+    assert crossings is not None  # there is a trace
+    start, end = crossings.observed_s
+    with working("planning", math.ceil((end - start) / every_s) + 1) as progress:
+        day = plan_over_day(loaded, crossings, every_s, knows, progress)
+    if export is not None:
+        write_rows(export, day.rows())
+    if plot is not None and day.one_plan.reason is None:
+        from mobfl.figures import draw_day
+
+        draw_day(day, plot)
+    if as_json:
+        click.echo(json.dumps(plain(day.to_dict()), indent=2))
+    else:
+        from mobfl.cli.tables.over_day import print_day
+
+        print_day(console(), day, title)
+    return INFEASIBLE if day.one_plan.reason is not None else 0
+
+
 def _least(uploads: int | None, prob: float | None) -> LeastUploads | None:
     if uploads is None:
         if prob is not None:
@@ -165,19 +240,6 @@ def _plan_for(knows: theory.Knows, loaded: Scenario, title: str, crossings: "Cro
             print_trace(console(), crossings, title)
         print_anytime_plan(console(), best, best_plan(loaded, crossings))
     return INFEASIBLE if best.reason is not None else 0
-
-
-def _share(text: str) -> float:
-    """Of `1%` or `0.01`."""
-    from mobfl.planning.by_simulation import check_within
-
-    number, percent = text.strip().removesuffix("%"), text.strip().endswith("%")
-    try:
-        share = float(number) / (100 if percent else 1)
-    except ValueError:
-        share = math.nan
-    check_within(share, text)
-    return share
 
 
 def _plan_by_simulation(
@@ -240,7 +302,7 @@ def _beside(scenario: Scenario, best: Plan, by_theorem: bool) -> dict[str, Any]:
 
 
 @click.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=complete_packaged)
 def scenarios(name: str | None) -> None:
     """List the packaged scenarios, or print the TOML of one as a start for your own."""
     packaged = packaged_scenarios()

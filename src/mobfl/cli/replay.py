@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mobfl.cli.options import console, json_option, need, seed_option, working
-from mobfl.errors import InputError
+from mobfl.errors import InputError, counted
 
 if TYPE_CHECKING:
     from mobfl.deploy.recorded import RecordedDeployment
@@ -52,7 +52,9 @@ def replay(run: Path, wanted: tuple[str, ...], draws: int, out: Path | None, see
     if out is not None:
         _write(recorded, out)
         if not wanted:
-            click.echo(f"{len(recorded.crossings)} crossings in {out}, measured delays in {_scenario_file(out)}")
+            click.echo(
+                f"{counted(len(recorded.crossings), 'crossing')} in {out}, measured delays in {_scenario_file(out)}"
+            )
             return
     names = wanted or DEFAULT_PLANS
     with working("replaying", 1 + len(names)) as progress:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mobfl.cli.options import console, json_option, need, parse_target
-from mobfl.errors import InputError
+from mobfl.errors import InputError, counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,13 +25,15 @@ _WIDEST = 10_000  # characters of a table
 @click.option("--where", metavar="SQL", help='Only runs for which this holds: "seed = 1 and min_loss < 2".')
 @click.option("--sort", metavar="COLUMN", help='By default the run\'s name; "min_loss desc" works too.')
 @click.option("--columns", metavar="A,B,…", help="Which columns to print.")
-@click.option("--compare", metavar="METRIC", help="A row per plan: the metric's mean and range over seeds.")
+@click.option("--compare", metavar="METRIC", help="A row per plan: the metric's mean ± sd and range over seeds.")
 @click.option("--target", metavar="KPI=VALUE", help="When the loss or a KPI got there, in virtual seconds.")
 @click.option(
     "--effective", is_flag=True, help="Add how many local steps each model moved by, found without training it."
 )
-@click.option("--sql", metavar="QUERY", help="A query of your own over the tables runs and rounds.")
-@click.option("--export", "file", type=click.Path(path_type=Path), metavar="FILE", help="Write a CSV or Parquet file.")
+@click.option("--sql", metavar="QUERY", help="A query of your own over the tables runs, rounds and stations.")
+@click.option(
+    "--export", "file", type=click.Path(path_type=Path), metavar="FILE", help="Write a CSV, Parquet or .tex file."
+)
 @click.option("--tensorboard", type=click.Path(path_type=Path), metavar="FOLDER", help="Export curves for TensorBoard.")
 @json_option
 def results(
@@ -69,9 +71,17 @@ def results(
         export_tensorboard((run for run in runs if run.name in kept), tensorboard)
     if columns is not None:
         table = _chosen(table.flatten(), [name.strip() for name in columns.split(",")])
+    everything = columns is not None or sql is not None
     if file is not None:
-        export(table, file)
-    _print(table, as_json, everything=columns is not None or sql is not None)
+        export(_for_paper(table, everything) if file.suffix.lower() == ".tex" else table, file)
+    _print(table, as_json, everything)
+
+
+def _for_paper(table: "pa.Table", everything: bool) -> "pa.Table":
+    """What a page has room for: the columns that are printed."""
+    flat = table.flatten()
+    rows = flat.to_pylist()
+    return flat if everything else flat.select([name for name in flat.column_names if _telling(name, rows)])
 
 
 def _check_together(ways: Mapping[str, str | None], where: str | None, sort: str | None) -> None:
@@ -125,6 +135,7 @@ def _print(table: "pa.Table", as_json: bool, everything: bool) -> None:
     from rich.markup import escape
     from rich.table import Table
 
+    from mobfl.experiments.latex import spread_cell, with_spread
     from mobfl.files.json import plain
 
     if as_json:
@@ -133,18 +144,19 @@ def _print(table: "pa.Table", as_json: bool, everything: bool) -> None:
 
     flat = table.flatten()
     rows = flat.to_pylist()
-    names = flat.column_names if everything else [name for name in flat.column_names if _telling(name, rows)]
+    telling = flat.column_names if everything else [name for name in flat.column_names if _telling(name, rows)]
+    names = with_spread(telling)
     shown = Table(box=None)
     for name in names:
-        numeric = any(isinstance(row[name], int | float) for row in rows)
+        numeric = any(isinstance(row.get(name, 0.0), int | float) for row in rows)
         shown.add_column(name, justify="right" if numeric else "left", no_wrap=name == "run")
     for row in rows:
-        shown.add_row(*(escape(_cell(row[name])) for name in names))
+        shown.add_row(*(escape(spread_cell(row, name) or _cell(row[name])) for name in names))
     screen = console()
     if not screen.is_terminal:  # a file or another program wants all of it
         screen.width = screen.measure(shown, options=screen.options.update_width(_WIDEST)).maximum
     screen.print(shown)
-    screen.print(f"{len(rows)} rows", style="dim")
+    screen.print(counted(len(rows), "row"), style="dim")
 
 
 def _as_number(value: Any) -> Any:
@@ -171,6 +183,8 @@ _ALWAYS = {
 
 def _telling(name: str, rows: Sequence[Mapping[str, Any]]) -> bool:
     """Settings are shown where they differ."""
+    if name == "sd":  # of a single seed there is none, which is worth seeing
+        return True
     if name in _ALWAYS or name.startswith("best_"):
         return any(row[name] is not None for row in rows)
     return "." in name and len({repr(row[name]) for row in rows}) > 1

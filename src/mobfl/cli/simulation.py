@@ -12,12 +12,14 @@ from click.core import ParameterSource
 from mobfl.cli.options import (
     console,
     find_traffic,
+    gap_option,
     json_option,
     load,
     longest_stay_option,
     need,
     plan_option,
     plot_option,
+    read_trace,
     section_option,
     seed_option,
     takes_scenario,
@@ -26,7 +28,8 @@ from mobfl.cli.options import (
     two_numbers,
     working,
 )
-from mobfl.errors import InputError
+from mobfl.cli.stations import refuse, simulate_stations
+from mobfl.errors import InputError, counted
 from mobfl.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
 @trace_option
 @section_option
 @longest_stay_option
+@gap_option
 @traffic_option
 @click.option("--rounds", default=10_000, show_default=True, help="How many; a shorter trace is used as a whole.")
 @seed_option
@@ -54,6 +58,7 @@ def simulate(
     trace: Path | None,
     section: str | None,
     longest_stay_s: float | None,
+    gap_s: float | None,
     traffic: str | None,
     rounds: int,
     seed: int,
@@ -73,7 +78,13 @@ def simulate(
     from mobfl.servers.names import server_of
 
     loaded = load(scenario, settings)
-    crossings, _ = find_traffic(traffic, trace, section, longest_stay_s, loaded, seed, needs_tracks(wanted, loaded))
+    needed = needs_tracks(wanted, loaded)
+    crossings, _ = find_traffic(traffic, trace, section, longest_stay_s, loaded, seed, needed, gap_s)
+    if loaded.is_city or isinstance(crossings, dict):
+        refuse(plot=plot)
+        recorded = crossings if isinstance(crossings, dict) else None
+        simulate_stations(loaded, wanted, recorded, rounds, seed, as_json)
+        return
     schedule = server_of(wanted, None, loaded, crossings).schedule
     policy = getattr(schedule, "policy", None)
     if isinstance(policy, AdaptivePolicy):
@@ -158,7 +169,10 @@ def _refuse(context: click.Context, option: str, *others: str) -> None:
 @click.command()
 @takes_scenario
 @click.option("--sumo", type=click.Path(path_type=Path), metavar="FILE.sumocfg", help="Your own SUMO configuration.")
+@trace_option
 @section_option
+@longest_stay_option
+@gap_option
 @click.option("--lanes", default=1, show_default=True, help="Lanes of the generated road.")
 @click.option("--signal", metavar="CYCLE,GREEN", help="Seconds of a traffic light where the section begins.")
 @click.option("--day", is_flag=True, help="A day with two rush hours and a signal from noon on, without SUMO.")
@@ -174,7 +188,10 @@ def traffic(
     scenario: str,
     settings: tuple[str, ...],
     sumo: Path | None,
+    trace: Path | None,
     section: str | None,
+    longest_stay_s: float | None,
+    gap_s: float | None,
     lanes: int,
     signal: str | None,
     day: bool,
@@ -185,10 +202,11 @@ def traffic(
     seed: int,
     out: Path,
 ) -> None:
-    """Let SUMO drive and write who crossed the section when.
+    """Let SUMO drive, or read a trace, and write who crossed the section when.
 
-    With --sumo, your own simulation and --section of it; else a straight road with SCENARIO's length, arrivals and
-    speeds, behind a traffic light if you say so. --day needs no SUMO, and of SCENARIO only the section's length.
+    With --trace, recorded positions become a table of crossings, which every command reads. With --sumo, your own
+    simulation and --section of it; else a straight road with SCENARIO's length, arrivals and speeds, behind a traffic
+    light if you say so. --day needs no SUMO, and of SCENARIO only the section's length.
     """
     need("traffic", "simulate", "numba")
     from mobfl.mobility.recorded import check_crossings_file, write_crossings
@@ -197,13 +215,31 @@ def traffic(
     check_crossings_file(out)
     if duration is not None and not 0 < duration < math.inf:
         raise InputError(f"--duration must be > 0 s, got {duration:g}")
+    if trace is None and (longest_stay_s is not None or gap_s is not None):
+        raise InputError("--longest-stay and --gap go with --trace")
     if day:
-        _refuse(context, "--day", "sumo", "section", "lanes", "signal", "duration", "warmup", "step", "keep_tracks")
+        _refuse(
+            context, "--day", "sumo", "trace", "section", "lanes", "signal", "duration", "warmup", "step", "keep_tracks"
+        )
         from mobfl.mobility.day import Day, day_crossings
 
         crossings = day_crossings(Day(loaded.road.length_m), seed)
         write_crossings(crossings, out)
-        click.echo(f"{len(crossings)} crossings in {out}")
+        click.echo(f"{counted(len(crossings), 'crossing')} in {out}")
+        return
+    if loaded.is_city:
+        _refuse(context, "a scenario that lists its stations", "section", "lanes", "signal", "keep_tracks")
+        if sumo is None:
+            raise InputError("--sumo must be given where the scenario lists its stations, got none")
+        need("traffic from SUMO", "sumo", "libsumo")
+        _drive_city(loaded, sumo, out, duration=duration, warmup=warmup, step=step, seed=seed)
+        return
+    if trace is not None:
+        _refuse(context, "--trace", "sumo", "lanes", "signal", "duration", "warmup", "step")
+        found = read_trace(trace, section, longest_stay_s, keep_tracks, gap_s)
+        assert found is not None  # for there is a trace
+        write_crossings(found, out)
+        click.echo(f"{len(found)} crossings in {out}")
         return
     if sumo is not None:
         _refuse(context, "--sumo", "lanes", "signal")
@@ -228,4 +264,23 @@ def traffic(
             total = None if duration is None else warmup + duration
             crossings = sumo_crossings(sumo, section, duration_s=total, **common)
     write_crossings(crossings, out)
-    click.echo(f"{len(crossings)} crossings in {out}")
+    click.echo(f"{counted(len(crossings), 'crossing')} in {out}")
+
+
+def _drive_city(
+    scenario: Scenario, sumo: Path, out: Path, *, duration: float | None, warmup: float, step: float, seed: int
+) -> None:
+    """One simulation for all stations, written as one table."""
+    from mobfl.mobility.cities import write_city
+    from mobfl.mobility.sumo import sumo_stations
+    from mobfl.scenario import listed
+
+    sections = {station.name: station.section for station in listed(scenario)}
+    with working("driving", 100) as progress:
+        found = sumo_stations(
+            sumo, sections, duration_s=None if duration is None else warmup + duration, warmup_s=warmup, step_s=step,
+            seed=seed, progress=lambda done: progress(round(100 * done)),
+        )  # fmt: skip
+    write_city(found, out)
+    crossings = counted(sum(map(len, found.values())), "crossing")
+    click.echo(f"{crossings} of {counted(len(found), 'station')} in {out}")

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mobfl.cli.options import FAILED, cores, json_option, need, workers_option, working
-from mobfl.errors import InputError
+from mobfl.cli.completion import complete_sweep
+from mobfl.cli.options import FAILED, cores, json_option, look_options, need, workers_option, working
+from mobfl.errors import InputError, counted
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -61,12 +62,12 @@ table_option = click.option(
     type=click.Path(path_type=Path),
     metavar="FILE",
     callback=_table_file,
-    help="Write how runs compare with the baseline as CSV or Parquet.",
+    help="Write how runs compare with the baseline as CSV, Parquet or .tex.",
 )
 
 
 @click.command()
-@click.argument("sweep", metavar="SWEEP")
+@click.argument("sweep", metavar="SWEEP", shell_complete=complete_sweep)
 @click.option("--data", type=click.Path(path_type=Path), metavar="FOLDER", help="Where the sweep's data sets are.")
 @runs_sweep
 @click.option("--list", "only_list", is_flag=True, help="Say what would run, and how far it is.")
@@ -114,6 +115,7 @@ def sweep(
     "--data", type=click.Path(path_type=Path), metavar="FOLDER", help="Real data; without it, generated ones."
 )
 @runs_sweep
+@look_options
 @click.option("--out", type=click.Path(path_type=Path), default="out/reproduce", show_default=True, metavar="FOLDER")
 @click.pass_context
 def reproduce(
@@ -148,8 +150,12 @@ def reproduce(
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path))
 @table_option
+@look_options
 def report(folder: Path, table: Path | None) -> None:
-    """Write the page report.html of a sweep's FOLDER, finished or not, and its figures."""
+    """Write the page report.html of the runs in FOLDER, and its figures.
+
+    FOLDER is a sweep's, finished or not, or any that has runs below it: these are shown by task and setting.
+    """
     need_experiments()
     click.echo(f"The report is {write_page(folder, table)}.")
 
@@ -182,7 +188,8 @@ def prepared(wanted: "Sweep") -> list["Planned"]:
     from mobfl.experiments.sweep import name_runs, stays_left_out
 
     if wanted.hopeless:
-        click.echo(f"{wanted.hopeless} plans of the grid are left out: no vehicle could upload in time", err=True)
+        left_out = f"{counted(wanted.hopeless, 'plan')} of the grid {'is' if wanted.hopeless == 1 else 'are'} left out"
+        click.echo(f"{left_out}: no vehicle could upload in time", err=True)
     with working("preparing", len(wanted.requests)) as progress:
         runs = name_runs(wanted, progress)
     for sentence in stays_left_out(wanted):
@@ -206,7 +213,7 @@ def run_all(
     notices = list[str]()
     with _live_table(runs) as watch:
         came = run_sweep(
-            wanted, out, runs=runs, workers=count, ray=ray, checkpoint_s=checkpoint_s, add=add, watch=watch,
+            wanted, out, runs=runs, workers=count, ray=ray, checkpoint_s=checkpoint_s, add=add, progress=watch,
             notice=notices.append,
         )  # fmt: skip
     for sentence in notices:
@@ -216,18 +223,25 @@ def run_all(
 
 def write_page(folder: Path, table: Path | None = None) -> Path:
     """The report of a sweep's folder, and the table of its comparison in a file, if that is wanted."""
+    from mobfl.experiments.any_folder import studies_below
     from mobfl.experiments.arena_table import arena_table
-    from mobfl.experiments.folder import read_sweep
+    from mobfl.experiments.folder import SWEEP, read_sweep
     from mobfl.experiments.results import export
-    from mobfl.experiments.studies import read_studies
+    from mobfl.experiments.targets import NO_COMPARISON
     from mobfl.reports.page import write_report
 
-    stored, studies = read_sweep(folder), read_studies(folder)
+    studies, broken = studies_below(folder)
+    for sentence in broken:
+        click.echo(sentence, err=True)
+    stored = read_sweep(folder) if (folder / SWEEP).exists() else None
+    title, comparison = (f"Runs in {folder.resolve().name}", NO_COMPARISON)
+    if stored is not None:
+        title, comparison = stored.title, stored.comparison
     if table is not None:
-        export(arena_table(studies, stored.comparison), table)
+        export(arena_table(studies, comparison), table)
     with _stages() as progress:
         command = shlex.join(["mobfl", *sys.argv[1:]])
-        return write_report(studies, folder, stored.title, command, progress, stored.comparison)
+        return write_report(studies, folder, title, command, progress, comparison)
 
 
 @contextmanager

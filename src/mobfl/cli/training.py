@@ -1,14 +1,13 @@
 """`mobfl train`."""
 
 import json
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from mobfl.cli.completion import completing
 from mobfl.cli.options import (
     codec_option,
     console,
@@ -34,11 +33,11 @@ from mobfl.cli.options import (
     workers_option,
     working,
 )
-from mobfl.errors import InputError
+from mobfl.errors import InputError, counted
 from mobfl.scenario import parse_setting
 
 if TYPE_CHECKING:
-    from mobfl.runs.history import History, Row
+    from mobfl.runs.history import History
     from mobfl.runs.job import Job
 
 Goals = Sequence[tuple[str, float]]
@@ -73,8 +72,23 @@ class _Asked(NamedTuple):
     scenes: Path | None
 
 
+def _known_task(_: click.Context, __: click.Parameter, task: str) -> str:
+    """Says at once that a name is none of ours; one of somebody's own is looked at when it is its turn."""
+    from mobfl.tasks.catalogue import TASKS
+
+    name = TASKS.parse(task).name
+    if ":" not in name:
+        TASKS.find(name)
+    return task
+
+
 @click.command()
-@click.argument("task")
+@click.argument(
+    "task",
+    callback=_known_task,
+    is_eager=True,  # a mistake in the first word is told first
+    shell_complete=completing("mobfl.tasks.catalogue:TASKS"),
+)
 @takes_scenario
 @plan_option
 @rule_option
@@ -133,7 +147,8 @@ def _build_job(asked: _Asked) -> "Job":
     options = dict(parse_setting(option, "--option", "KEY=VALUE") for option in asked.options)
     where = asked.traffic, asked.trace, asked.section, asked.longest_stay_s
     crossings, trace = find_traffic(*where, scenario, asked.seed, needs_tracks(asked.wanted, scenario))
-    if not scenario.by_sizes:  # else task and codec decide how long transfers take
+    # Else task and codec decide how long transfers take, or there are several plans.
+    if not (scenario.by_sizes or scenario.is_city or isinstance(crossings, dict)):
         server_of(asked.wanted, asked.rule, scenario, crossings)  # which says at once if no plan is possible
     with working("preparing data") as progress:
         request = TaskRequest(
@@ -149,7 +164,8 @@ def _tell_damaged(sequences: Sequence[str]) -> None:
     for sentence in sequences:
         click.echo(sentence, err=True)
     if sequences:
-        click.echo(f"{len(sequences)} damaged sequences are left out", err=True)
+        left_out = "is" if len(sequences) == 1 else "are"
+        click.echo(f"{counted(len(sequences), 'damaged sequence')} {left_out} left out", err=True)
 
 
 def _check_wishes(asked: _Asked, goals: Goals, task: Any) -> None:
@@ -165,19 +181,22 @@ def _check_wishes(asked: _Asked, goals: Goals, task: Any) -> None:
 
 
 def _run(asked: _Asked, job: "Job") -> "History":
-    from mobfl.learning.task import leading
-    from mobfl.runs.job import check_job
     from mobfl.runs.training import train as run
 
-    with _following(check_job(job), leading(job.task.kpis).name) as follow:
-        return run(
-            job, asked.out, resume=asked.resume, workers=cores(asked.workers), checkpoint_s=asked.checkpoint_s,
-            progress=follow,
-        )  # fmt: skip
+    return run(
+        job, asked.out, resume=asked.resume, workers=cores(asked.workers), checkpoint_s=asked.checkpoint_s,
+        progress=True,
+    )  # fmt: skip
 
 
 def _draw(asked: _Asked, task: Any, history: "History") -> None:
-    if asked.plot is not None:
+    if asked.plot is not None and history.stations:
+        from mobfl.figures import draw_stations
+        from mobfl.runs.folder import read_run
+
+        told = read_run(asked.out)["stations"]
+        draw_stations([{**each, **each["plan"]} for each in told], asked.plot, history)
+    elif asked.plot is not None:
         from mobfl.figures import draw_history
 
         draw_history(history, asked.plot)
@@ -192,38 +211,22 @@ def _draw(asked: _Asked, task: Any, history: "History") -> None:
 
 def _report(asked: _Asked, goals: Goals, job: "Job", history: "History") -> None:
     from mobfl.cli.tables.runs import print_class_shares, print_training
+    from mobfl.cli.tables.stations import print_stations
     from mobfl.runs.by_class import shares_by_class
     from mobfl.runs.folder import read_run
 
-    shares = shares_by_class(job, len(history)) if len(job.scenario.classes) > 1 else []
+    by_classes = len(job.scenario.classes) > 1 and not job.scenario.is_city
+    shares = shares_by_class(job, len(history)) if by_classes else []
     results = read_run(asked.out)["results"]
     if not asked.as_json:
         last = (results["notices"], asked.out, results.get("privacy"))
         print_training(console(), history, job.task.baselines, goals, *last)
         if shares:
             print_class_shares(console(), shares)
+        if history.stations:
+            print_stations(console(), results["stations"], history.leading)
         return
     times = {f"{name}={value:g}": history.time_to(name, value) for name, value in goals}
     told = {**results, "time_to_s": times}
     by_class = {"classes": [each.to_dict() for each in shares]} if shares else {}
     click.echo(json.dumps(told | by_class, indent=2))
-
-
-@contextmanager
-def _following(duration_s: float, kpi: str) -> Iterator[Callable[["Row"], None]]:
-    """A progress bar on a terminal with round, virtual time, loss, the last KPI and the time left."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (BarColumn(), TextColumn("{task.description}"), TimeRemainingColumn(), TextColumn("left"))
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        shown = bar.add_task("starting (the first run compiles for half a minute)", total=duration_s)
-
-        def follow(row: "Row") -> None:
-            text = f"{row['end_s']:.0f}/{duration_s:.0f} s  round {row['round'] + 1}  loss {row['loss']:.4g}"
-            bar.update(shown, completed=row["end_s"], description=f"{text}  {kpi} {row[kpi]:.4g} ")
-
-        yield follow

@@ -72,6 +72,8 @@ class Replay:
             InputError: It cannot be replayed, or its schedule is no longer what it was.
         """
         told = run.description
+        if run.scenario.is_city:
+            raise InputError("its stations have models of their own")
         if told["trace"] is not None:
             raise InputError("its traffic is not in its folder")
         given: AnyPlan = plan or _plan_of(told["plan"])

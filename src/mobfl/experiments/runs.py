@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from mobfl import theory
 from mobfl.errors import InputError
 from mobfl.experiments.folder import RUNS, is_set_aside
 from mobfl.files.json import plain
+from mobfl.runs.by_station import by_station
 from mobfl.runs.folder import RUN, read_history, read_run, read_status, read_timing, seen
 from mobfl.runs.history import History
 from mobfl.scenario import Scenario
@@ -63,6 +65,7 @@ class Run:
     def row(self) -> dict[str, Any]:
         """What a table of runs says of it; raises where a file of it says what no run does."""
         description, plan, history = self.description, self.description["plan"], self.history
+        on_roads = history.of_vehicles
         scenario = self.scenario.to_dict()  # which has checked it
         row = {
             "run": self.name,
@@ -79,10 +82,10 @@ class Run:
             "data": _text(description["data"].get("data")),
             "trace": None if description["trace"] is None else description["trace"]["file"],
             "rounds": len(history),
-            "uploads": int(history.columns["uploads"].sum()),
-            "rejected": int(history.columns["rejected"].sum()),
-            "bytes": history.total("bytes"),
-            "energy_j": history.total("energy_j"),
+            "uploads": int(on_roads.columns["uploads"].sum()),
+            "rejected": int(on_roads.columns["rejected"].sum()),
+            "bytes": on_roads.total("bytes"),
+            "energy_j": on_roads.total("energy_j"),
             "virtual_s": float(history.columns["end_s"][-1]) if len(history) else 0.0,
             "min_loss": history.min_loss(),
             "last_loss": history.final("loss"),
@@ -92,9 +95,20 @@ class Run:
             "identity": self.identity,
             **{table: _plain(scenario[table]) for table in TABLES},
             "classes": max(1, len(scenario.get("fleet", ()))),
+            "stations": max(1, len(history.stations)),
         }
         _check(row, [kpi.name for kpi in history.kpis])
         return row
+
+    def stations(self) -> list[dict[str, Any]]:
+        """A row for every station of a city, and for the cloud."""
+        told = []
+        for each in by_station(self.history) if self.history.stations else ():
+            scores = {f"last_{name}": value for name, value in each["final"].items()}
+            own = {f"last_own_{name}": value for name, value in each.get("final_own", {}).items()}
+            counts = {name: each[name] for name in ("rounds", "uploads", "min_loss")}
+            told.append({"run": self.name, "station": each["name"], **counts, **scores, **own})
+        return told
 
 
 def _text(value: Any) -> str | None:
@@ -132,7 +146,7 @@ def _plain(table: Mapping[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def find_runs(folder: str | Path) -> tuple[list[Run], list[str]]:
+def find_runs(folder: str | os.PathLike[str]) -> tuple[list[Run], list[str]]:
     """The runs anywhere below a folder, by name, and a sentence for each that cannot be read.
 
     Args:

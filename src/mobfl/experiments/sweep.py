@@ -8,9 +8,10 @@ import hashlib
 import json
 import os
 import time
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +28,15 @@ from mobfl.experiments.folder import (
     write_sweep,
 )
 from mobfl.experiments.pool import ALL, Pool, watching
-from mobfl.experiments.sweep_file import Request, Sweep
+from mobfl.experiments.sweep_file import Request, Sweep, load_sweep
 from mobfl.files.json import plain
 from mobfl.learning.task import LOSS, Task, TaskRequest
+from mobfl.mobility.cities import read_city
 from mobfl.mobility.crossings import Crossings
 from mobfl.mobility.recorded import read_crossings
 from mobfl.mobility.sections import parse_section
 from mobfl.mobility.sources import crossings_of
+from mobfl.progress import Progress, following
 from mobfl.runs import folder as run_folder
 from mobfl.runs.job import Job, check_job
 from mobfl.runs.recording import is_whole, take_up
@@ -138,10 +141,27 @@ def _task(name: str, options: str, data: Path | None, loss_scale: str) -> Task:
     return build_task(name, TaskRequest(json.loads(options), data, loss_scale))
 
 
-def _crossings(request: Request) -> Crossings | None:
+def _crossings(request: Request) -> Crossings | Mapping[str, Crossings] | None:
+    if request.scenario.is_city:
+        return _crossings_of_city(request)
     if request.traffic is not None:
         return crossings_of(request.traffic, request.scenario, request.seed)
     return _read(request.trace, request.section, request.longest_stay_s, needs_tracks(request.plan, request.scenario))
+
+
+def _crossings_of_city(request: Request) -> Mapping[str, Crossings] | None:
+    for key in ("traffic", "section"):
+        if (given := getattr(request, key)) is not None:
+            raise InputError(f"{key} must not be given where the scenario lists its stations, got {given!r}")
+    if request.trace is None:
+        return None
+    tracks = needs_tracks(request.plan, request.scenario)
+    return _read_city(request.scenario.to_toml(), request.trace, request.longest_stay_s, tracks)
+
+
+@cache
+def _read_city(scenario: str, trace: Path, longest_stay_s: float | None, tracks: bool) -> Mapping[str, Crossings]:
+    return read_city(Scenario.from_dict(tomllib.loads(scenario)), trace, longest_stay_s, tracks)
 
 
 @cache
@@ -156,7 +176,8 @@ def _read(
 
 def stays_left_out(sweep: Sweep) -> list[str]:
     """A sentence for every trace of which long stays are left out."""
-    cut = {(each.trace, each.section, each.longest_stay_s): None for each in sweep.requests if each.longest_stay_s}
+    asked = [each for each in sweep.requests if each.longest_stay_s and not each.scenario.is_city]
+    cut = {(each.trace, each.section, each.longest_stay_s): None for each in asked}
     told = list[str]()
     for trace, section, longest_stay_s in cut:
         whole, kept = (_read(trace, section, most_s) or () for most_s in (None, longest_stay_s))
@@ -177,7 +198,7 @@ def _state(folder: Path, duration_s: float) -> State:
 
 
 def run_sweep(
-    sweep: Sweep,
+    sweep: Sweep | str | os.PathLike[str],
     out: str | Path,
     *,
     runs: Sequence[Planned] | None = None,
@@ -185,22 +206,23 @@ def run_sweep(
     ray: str | None = None,
     checkpoint_s: float = CHECKPOINT_S,
     add: bool = False,
-    watch: Callable[[Mapping[str, State]], None] = lambda _: None,
+    progress: Progress[Mapping[str, State]] = False,
     notice: Callable[[str], None] = lambda _: None,
 ) -> dict[str, State]:
     """Trains what is not done yet, and says how each run ended.
 
     Args:
-        sweep: As `load_sweep` gives it.
+        sweep: As `load_sweep` gives it, a file, or a packaged sweep's name.
         out: The sweep's folder. What is finished in it is not repeated, what was begun goes on.
         runs: The sweep's, if they have names already.
         workers: Processes that train at once.
         ray: The address of a Ray cluster to train on; None trains here.
         checkpoint_s: Seconds of wall-clock time between a run's checkpoints.
         add: Keep what the folder's report shows already, so that a sweep can be run piece by piece.
-        watch: Is told twice a second how far each run is.
+        progress: True shows how far it is; a function is told twice a second how far each run is.
         notice: Is told a sentence for every run that was damaged, and was set aside and computed again.
     """
+    sweep = sweep if isinstance(sweep, Sweep) else load_sweep(sweep)
     out, runs = Path(out), name_runs(sweep) if runs is None else runs
     if workers < 1 and not (ray is not None and workers == ALL):
         raise InputError(f"workers must be >= 1, got {workers}")
@@ -211,12 +233,22 @@ def run_sweep(
         before = set_aside_so_far(out)
         stored = StoredSweep(sweep.title, sweep.hopeless, tuple(map(_entry, runs)), sweep.comparison)
         write_sweep(out, added_to(out, stored) if add else stored)
-        with watching(lambda: watch(states(out, runs))):
+        work = {run.name: run.work for run in runs}
+        with (
+            following(progress, "training", sum(work.values()), partial(_told, work)) as watch,
+            watching(lambda: watch(states(out, runs))),
+        ):
             _run_all(out, runs, workers, ray, checkpoint_s)
         for name, reason in set_aside_so_far(out).items():
             if name not in before:
                 notice(f"{name} was set aside, and its run was computed again: {reason}")
         return states(out, runs)
+
+
+def _told(work: Mapping[str, float], states: Mapping[str, State]) -> tuple[float, str]:
+    """How much of the work is done, and of how many runs all."""
+    done = sum(state.status == "done" for state in states.values())
+    return sum(state.share * work[name] for name, state in states.items()), f"{done} of {len(states)} runs"
 
 
 def _entry(run: Planned) -> Entry:

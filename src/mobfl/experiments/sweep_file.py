@@ -29,6 +29,7 @@ targets = ["80%", "loss=1.7"]          # to which it counts the time: shares of 
 """
 
 import itertools
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
@@ -129,7 +130,9 @@ def packaged_sweeps() -> dict[str, Traversable]:
     return {file.name.removesuffix(".toml"): file for file in sorted(files, key=lambda file: file.name)}
 
 
-def load_sweep(source: str | Path, data: Path | None = None, generated: bool = False) -> Sweep:
+def load_sweep(
+    source: str | os.PathLike[str], data: str | os.PathLike[str] | None = None, generated: bool = False
+) -> Sweep:
     """The sweep in a TOML file, or the packaged one of that name.
 
     Args:
@@ -145,7 +148,7 @@ def load_sweep(source: str | Path, data: Path | None = None, generated: bool = F
         raise InputError(
             f"sweep {shown(str(source))} must be a file or one of {', '.join(packaged)}: no such file"
         ) from None
-    return sweep_from_dict(content, str(source), data, generated)
+    return sweep_from_dict(content, str(source), None if data is None else Path(data), generated)
 
 
 def joined(sweeps: Sequence[Sweep]) -> Sweep:

@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mobfl.errors import InputError, MissingExtraError
+from mobfl.figures.look import wanted_look
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _FORMATS = (".png", ".pdf", ".svg")
 TWO_COLUMNS_IN = (7.2, 3.2)  # of a paper
 ONE_COLUMN_IN = (3.6, 2.8)
+_NARROW_IN = 5.0
 # Colours that differ in lightness too.
 BLUE, BROWN = "#0b4f8a", "#b5651d"
 # In greyscale the curves differ by their dashes.
@@ -47,19 +50,31 @@ def canvas(file: Path, size_in: tuple[float, float] = TWO_COLUMNS_IN) -> "Iterat
         from matplotlib.figure import Figure
     except ImportError:
         raise MissingExtraError("drawing a figure", "figures") from None
-    with matplotlib.rc_context(), resources.as_file(resources.files("mobfl.figures") / "mobfl.mplstyle") as look:
-        style.use(look)
-        figure = Figure(figsize=size_in, layout="constrained")
+    with matplotlib.rc_context(), resources.as_file(resources.files("mobfl.figures") / "mobfl.mplstyle") as ours:
+        style.use(ours)
+        look = wanted_look()
+        figure = Figure(figsize=look.begin(size_in), layout="constrained")
         yield figure
-        _save(figure, file)
+        _save(figure, file, look.finish(figure))
 
 
-def _save(figure: "Figure", file: Path) -> None:
+def is_narrow(figure: "Figure") -> bool:
+    """Whether it is a column of a paper: then panels stand one above the other, and words are few."""
+    return figure.get_figwidth() < _NARROW_IN
+
+
+def panels(figure: "Figure", count: int) -> "list[Axes]":
+    """So many axes, side by side or in a narrow figure one above the other."""
+    across = 1 if is_narrow(figure) else count
+    return list(figure.subplots(count // across, across, squeeze=False).ravel())
+
+
+def _save(figure: "Figure", file: Path, how: dict[str, Any]) -> None:
     """Writes beside the file and renames, so that an interruption leaves the old file or the new one."""
     part = file.with_name(f".{file.stem}.{os.getpid()}{file.suffix}")
     undated = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}.get(file.suffix.lower(), {})
     try:
-        figure.savefig(part, metadata=undated)
+        figure.savefig(part, metadata=undated, **how)
         part.replace(file)
     except OSError as error:
         raise InputError(f"plot {str(file)!r} cannot be written: {error.strerror}") from None

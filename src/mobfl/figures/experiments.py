@@ -20,7 +20,7 @@ from mobfl.experiments.analysis import (
     regret,
     spans_plane,
 )
-from mobfl.figures.canvas import BLUE, BROWN, L_MIN, as_text, canvas, check_something_to_draw
+from mobfl.figures.canvas import BLUE, BROWN, L_MIN, as_text, canvas, check_something_to_draw, panels
 from mobfl.learning.task import LOSS, Kpi
 from mobfl.planning.planner import plan
 from mobfl.rounds.estimates import Estimate
@@ -191,8 +191,7 @@ def draw_proxy(points: Sequence[Point], kpi: str, file: Path) -> None:
     check_something_to_draw(points)
     with canvas(file) as figure:
         columns = ("loss",) if kpi == "loss" else ("loss", kpi)
-        panels = figure.subplots(1, len(columns), squeeze=False)[0]
-        for axes, letter, column in zip(panels, "ab", columns, strict=False):
+        for axes, letter, column in zip(panels(figure, len(columns)), "ab", columns, strict=False):
             results = mean_over_seeds(points, column)
             _draw_runs(axes, [(result.objective, result) for result in results], column)
             mobfl = chosen_by_mobfl(results)

@@ -18,6 +18,8 @@ from mobfl.figures.canvas import (
     as_text,
     canvas,
     check_something_to_draw,
+    is_narrow,
+    panels,
 )
 from mobfl.learning.task import LOSS
 
@@ -39,6 +41,7 @@ _LINES: tuple[tuple[str, Any, str], ...] = (
     ("#a39200", (0, (2, 2)), "X"),
 )
 _MOST_CURVES = 1 + len(_LINES)
+_LONG_LABEL = 40  # characters, beside which no curve has room
 _INSTANTS = 501  # along a learning curve
 
 
@@ -47,19 +50,19 @@ def draw_history(history: "History", file: Path) -> None:
     kpi = history.leading
     times = np.append(0.0, history.columns["end_s"])
     with canvas(file, TWO_COLUMNS_IN if history.kpis else ONE_COLUMN_IN) as figure:
-        panels = figure.subplots(1, 2 if history.kpis else 1, squeeze=False)[0]
+        both = panels(figure, 2 if history.kpis else 1)
         losses = np.append(history.initial["loss"], history.columns["loss"])
-        panels[0].step(times, losses, where="post", color="0.6", linewidth=0.8, label="loss")
-        panels[0].step(times, np.fmin.accumulate(losses), where="post", color="black", label=f"least so far, {L_MIN}")
-        panels[0].set(ylabel=LOSS.title)
-        panels[0].set_title("(a) loss" if history.kpis else "loss")
-        panels[0].legend()
+        both[0].step(times, losses, where="post", color="0.6", linewidth=0.8, label="loss")
+        both[0].step(times, np.fmin.accumulate(losses), where="post", color="black", label=f"least so far, {L_MIN}")
+        both[0].set(ylabel=LOSS.title)
+        both[0].set_title("(a) loss" if history.kpis else "loss")
+        both[0].legend()
         if history.kpis:
             values = np.append(history.initial[kpi.name], history.columns[kpi.name])
-            panels[1].step(times, values, where="post", color="black", linewidth=0.8)
-            panels[1].set(ylabel=as_text(kpi.title))
-            panels[1].set_title(f"(b) {as_text(kpi.label or kpi.name)}")
-        for axes in panels:
+            both[1].step(times, values, where="post", color="black", linewidth=0.8)
+            both[1].set(ylabel=as_text(kpi.title))
+            both[1].set_title(f"(b) {as_text(kpi.label or kpi.name)}")
+        for axes in both:
             axes.set(xlabel="virtual time (s)", xlim=(0, times[-1]))
 
 
@@ -85,7 +88,8 @@ def draw_curves(
         what = f"least loss so far, {L_MIN}" if column == "loss" else f"best {as_text(kpi.title)} so far"
         axes.set(xlabel="virtual time (s)", ylabel=what)
         axes.set_xlim(0, max(times[-1] for times, _ in curves.values()) or 1.0)
-        figure.legend(loc="outside right center", handlelength=3.6)
+        below = is_narrow(figure) or max(map(len, groups)) > _LONG_LABEL
+        figure.legend(loc="outside lower center" if below else "outside right center", handlelength=3.6)
 
 
 def _curves(runs: "Sequence[History]", column: str) -> tuple[Array, Array]:

@@ -6,22 +6,33 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mobfl import theory
-from mobfl.figures.canvas import DASHES, canvas
+from mobfl.figures.canvas import DASHES, canvas, is_narrow, panels
 from mobfl.planning.plans import Plan
 from mobfl.scenario import Scenario
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+_TWO_PANELS_IN = 3.0  # of height, where they stand one above the other
 _SHARES = (0.25, 0.5, 0.75, 0.9, 0.97)  # of the best g, for the contour lines
 
 
 def draw_plan(scenario: Scenario, plan: Plan, file: Path) -> None:
-    """Draws g(H, ·) for several H beside g over (H, T), the optimum marked, into a PNG, PDF or SVG file."""
+    """Draws g(H, ·) for several H beside g over (H, T), the optimum marked, into a PNG, PDF or SVG file.
+
+    A narrow and flat figure has the curves alone.
+    """
     with canvas(file) as figure:
-        curves, surface = figure.subplots(1, 2)
+        only_curves = is_narrow(figure) and figure.get_figheight() < _TWO_PANELS_IN
+        curves, *surfaces = panels(figure, 1 if only_curves else 2)
         _draw_curves(curves, scenario, plan)
-        _draw_surface(surface, scenario, plan)
+        for surface in surfaces:
+            _draw_surface(surface, scenario, plan)
+        if is_narrow(figure):  # there is no room in the panels
+            curves.set(ylim=(0, 1.2 * plan.numbers[2]), ylabel=f"{_symbol(scenario)} (1/s)")
+            figure.legend(loc="outside upper center", ncols=3, columnspacing=1.2, handlelength=2.4)
+        else:
+            curves.legend(loc="upper center", ncols=3, columnspacing=1.2, handlelength=2.4)
 
 
 def _draw_curves(axes: "Axes", scenario: Scenario, plan: Plan) -> None:
@@ -38,7 +49,6 @@ def _draw_curves(axes: "Axes", scenario: Scenario, plan: Plan) -> None:
     axes.set(xlim=(0, t[-1]), ylim=(0, 1.42 * g_best))
     axes.set(xlabel="round length T (s)", ylabel=f"{_symbol(scenario)} (valid local steps per second)")
     axes.set_title(f"(a) {_symbol(scenario)}(H, ·) for several H")
-    axes.legend(loc="upper center", ncols=3, columnspacing=1.2, handlelength=2.4)
 
 
 def _draw_surface(axes: "Axes", scenario: Scenario, plan: Plan) -> None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mobfl.figures.canvas import DASHES, canvas
+from mobfl.figures.canvas import DASHES, canvas, panels
 from mobfl.scenario import Scenario
 from mobfl.theory.section import Coverage, coverage
 
@@ -22,7 +22,7 @@ def draw_radio(scenario: Scenario, file: Path, senders: "Sequence[int]" = (1, 5,
     """Draws the SNR and the rate of an upload over the section, for several numbers of senders."""
     there = coverage(scenario, np.linspace(0.0, scenario.road.length_m, _PLACES), senders)
     with canvas(file) as figure:
-        snr, rate = figure.subplots(1, 2)
+        snr, rate = panels(figure, 2)
         _draw_lines(snr, there, there.uplink_snr_db)
         _draw_lines(rate, there, there.uplink_bps / 1e6)
         snr.set(ylabel="SNR of an upload (dB)")

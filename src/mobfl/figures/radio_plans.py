@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from mobfl import theory
 from mobfl.errors import InputError
-from mobfl.figures.canvas import canvas, check_something_to_draw
+from mobfl.figures.canvas import canvas, check_something_to_draw, panels
 from mobfl.planning.plans import Plan
 from mobfl.planning.radio import in_seconds
 from mobfl.rounds.estimates import Estimate
@@ -33,7 +33,7 @@ def draw_kept_promises(kept: Sequence[KeptPromise], file: Path) -> None:
     check_something_to_draw(planned)
     rates = np.array([each.arrivals_per_s for each in planned])
     with canvas(file) as figure:
-        empty, objective = figure.subplots(1, 2)
+        empty, objective = panels(figure, 2)
         _promised(empty, rates, [each.promised_empty_prob for each in planned])
         _delivered(empty, rates, [each.rounds.empty_prob for each in planned if each.rounds is not None])
         _promised(objective, rates, [each.promised_objective for each in planned])
@@ -68,7 +68,7 @@ def draw_radio_plan(scenario: Scenario, plan: Plan, file: Path, rounds: int = 40
     caused = np.array([_promise_at(scenario, h, each) for each in t]).T
     tried = [simulate(scenario, h, share * t_best, round(rounds / share), seed) for share in _SIMULATED]
     with canvas(file) as figure:
-        uploads, objective = figure.subplots(1, 2)
+        uploads, objective = panels(figure, 2)
         _draw_lengths(uploads, t, constant[0], caused[0], tried, lambda each: each.mean_uploads)
         _draw_lengths(objective, t, constant[2], caused[2], tried, delivered_objective)
         uploads.set(ylabel="Λ (uploads per round)")

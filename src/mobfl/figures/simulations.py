@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from mobfl.figures.canvas import ONE_COLUMN_IN, canvas, check_something_to_draw
+from mobfl.errors import counted
+from mobfl.figures.canvas import ONE_COLUMN_IN, canvas, check_something_to_draw, panels
 from mobfl.rounds.estimates import Estimate
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def draw_simulation(result: "Simulation", file: Path) -> None:
 
         axes = figure.subplots()
         counts = np.arange(len(result.histogram))
-        axes.bar(counts, result.histogram / result.rounds, color="0.75", label=f"{result.rounds} rounds")
+        axes.bar(counts, result.histogram / result.rounds, color="0.75", label=counted(result.rounds, "round"))
         mean = result.expected_uploads if result.poisson is None else result.poisson.uploads
         axes.plot(
             counts, poisson.pmf(counts, mean), "o-", color="black", markersize=4, label=f"Poisson, mean {mean:.2f}"
@@ -47,7 +48,7 @@ def draw_anytime_simulation(result: "AnytimeSimulation", file: Path) -> None:
     with canvas(file, ONE_COLUMN_IN) as figure:
         axes, (steps, share) = figure.subplots(), result.reached
         from_none = np.insert(steps, 0, 0), np.insert(share, 0, share[:1].sum())
-        axes.fill_between(*from_none, step="pre", color="0.75", label=f"{result.rounds} rounds")
+        axes.fill_between(*from_none, step="pre", color="0.75", label=counted(result.rounds, "round"))
         if result.expected_reached is not None:
             axes.plot(steps, result.expected_reached, color="black", label="1 − exp(−Λ(n, T))")
         axes.set(
@@ -65,10 +66,8 @@ def draw_uploads(rows: Sequence[tuple[float, Estimate]], file: Path) -> None:
     check_something_to_draw(rows)
     expected = np.array([row[0] for row in rows])
     measured, low, high = np.array([(row[1].value, row[1].low, row[1].high) for row in rows]).T
-    known = np.isfinite(high - low)
-    within = int(((low <= expected) & (expected <= high))[known].sum())
     with canvas(file) as figure:
-        absolute, difference = figure.subplots(1, 2)
+        absolute, difference = panels(figure, 2)
         _draw_intervals(absolute, expected, measured, measured - low, high - measured)
         top = 1.05 * max(expected.max(), np.nanmax(measured))
         absolute.plot([0, top], [0, top], color="0.4", linestyle="dashed", linewidth=0.9, label="equal", zorder=1)
@@ -78,7 +77,7 @@ def draw_uploads(rows: Sequence[tuple[float, Estimate]], file: Path) -> None:
         _draw_intervals(difference, expected, measured - expected, measured - low, high - measured)
         difference.axhline(0, color="0.4", linestyle="dashed", linewidth=0.9, zorder=1)
         difference.set(ylabel="measured − Λ")
-        difference.set_title(f"(b) difference; {within} of {known.sum()} intervals hold Λ")
+        difference.set_title("(b) difference and 95 % interval")
         for axes in (absolute, difference):
             axes.set(xlabel="Theorem 1's Λ (uploads per round)", xlim=(0, top))
 

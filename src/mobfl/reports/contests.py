@@ -26,10 +26,12 @@ def show_contest(section: Section, contest: Contest, name: str, drawing: Drawing
     section.heading(f"Against {contest.comparison.baseline}")
     if contest.targets:
         section.text(_explained(contest))
-        header = ("", "seeds", *(word for target, value in contest.targets for word in _head(target.column, value)))
+        heads = [_head(_in_words(contest, target.column), value) for target, value in contest.targets]
+        header = ("", "seeds", *(word for head in heads for word in head))
         section.table("times to targets", header, [_times(row, row is rows[0]) for row in rows])
         caption = (
-            f"How many times as fast as {contest.comparison.baseline}; arrows are bounds, where a time was cut off."
+            f"How many times as fast as {contest.comparison.baseline}; arrows are bounds, where a time was cut off. An"
+            " interval that does not hold 1 is a difference."
         )
         drawing.show(section, f"{name}-faster", caption, partial(figures.draw_faster, rows))
     _show_scores(section, contest, rows)
@@ -38,7 +40,9 @@ def show_contest(section: Section, contest: Contest, name: str, drawing: Drawing
 
 
 def _explained(contest: Contest) -> str:
-    targets = ", ".join(f"{target} is {target.column} {value:.4g}" for target, value in contest.targets)
+    targets = ", ".join(
+        f"{target} is {_in_words(contest, target.column)} {value:.4g}" for target, value in contest.targets
+    )
     return (
         f"Targets: {targets}; shares are of the way from the initial to the best value of"
         f" {contest.comparison.baseline}, means over its seeds. A run that did not get there counts with T_A in the"
@@ -49,6 +53,11 @@ def _explained(contest: Contest) -> str:
 
 def _head(column: str, value: float) -> tuple[str, str]:
     return f"s to {column} {value:.4g} (reached)", "times as fast (95 %)"
+
+
+def _in_words(contest: Contest, column: str) -> str:
+    """A column as a person reads it."""
+    return said(next(iter(contest.baseline.values())).history.kpi(column))
 
 
 def _times(row: Row, is_baseline: bool) -> tuple[str, ...]:
@@ -92,7 +101,7 @@ def _show_spent(section: Section, contest: Contest) -> None:
         scale, unit = _UNITS[column]
         for target, value in contest.targets:
             if found := contest.spent(column, target, value):
-                header += [f"{unit} to {target.column} {value:.4g}", "times the baseline's (95 %)"]
+                header += [f"{unit} to {_in_words(contest, target.column)} {value:.4g}", "times the baseline's (95 %)"]
                 columns.append({name: _cost(mean / scale, times) for name, (mean, times) in found.items()})
     if columns:
         section.text(
@@ -116,7 +125,10 @@ def _show_curves(section: Section, contest: Contest, name: str, drawing: Drawing
         for first in range(0, max(len(others), 1), _CURVES):
             chosen = {label: groups[label] for label in (baseline, *others[first : first + _CURVES])}
             part = f"-{1 + first // _CURVES}" if len(others) > _CURVES else ""
-            text = f"{caption} over virtual time; mean over seeds, bands from the least to the most."
+            text = (
+                f"{caption} over virtual time; mean over seeds, bands from the least to the most. The thick line is the"
+                " best at the end; where bands overlap, another seed may have turned the order."
+            )
             drawing.show(section, f"{name}-{kpi.name}{part}", text, partial(figures.draw_curves, chosen, kpi.name))
 
 
@@ -145,7 +157,10 @@ def _show_field(section: Section, field: Field, name: str, drawing: Drawing) -> 
     rows = [(result, *(_rho(*cells[measure]) for measure in MEASURES)) for result, cells in found.items()]
     section.table(f"{name} correlation", ("Spearman's ρ of", *MEASURES), rows)
     at_s = field.instants_s[len(field.instants_s) // 2]
-    caption = f"What every algorithm had reached by {at_s:g} s against what was known of it without training."
+    caption = (
+        f"What every algorithm had reached by {at_s:g} s against what was known of it without training: the nearer to a"
+        " rising line, the better the prediction."
+    )
     drawing.show(section, name, caption, partial(figures.draw_predictors, field, at_s))
 
 

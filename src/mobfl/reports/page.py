@@ -3,7 +3,7 @@
 The figures are in the page itself and, as PNG, PDF and SVG, in a folder beside it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import resources
 from pathlib import Path
@@ -12,17 +12,19 @@ from typing import Any
 import numpy as np
 
 from mobfl import figures
-from mobfl.errors import InputError, MissingExtraError
+from mobfl.errors import InputError, MissingExtraError, counted
 from mobfl.experiments.analysis import spearman_over_time
 from mobfl.experiments.comparison import contests_of
 from mobfl.experiments.studies import Study, differing, sources, uploads_of
 from mobfl.experiments.targets import NO_COMPARISON, Comparison
 from mobfl.files.atomic import replaced
-from mobfl.learning.task import LOSS
+from mobfl.learning.task import LOSS, Kpi
 from mobfl.planning.planner import plan as best_plan
 from mobfl.reports.contests import heard_sections, predictor_sections, show_contest
 from mobfl.reports.sections import Drawing, Section, interval, said
+from mobfl.reports.words import explained
 from mobfl.rounds.simulation import simulate
+from mobfl.runs.history import History
 from mobfl.scenario import FIELDS, RADIO_FIELDS, Scenario
 
 PAGE, FIGURES = "report.html", "figures"
@@ -58,8 +60,9 @@ def write_report(
     sections.append(_settings(studies, command))
     template = (resources.files("mobfl.reports") / "page.html.jinja").read_text(encoding="utf-8")
     waiting = sum(study.waiting for study in studies)
-    subtitle = f"{sum(len(study.runs) for study in studies)} finished runs in {len(studies)} studies"
-    subtitle += f"; {waiting} more are not finished" if waiting else ""
+    runs = len({each.run.folder for study in studies for each in study.runs})  # one may stand in several studies
+    subtitle = f"{counted(runs, 'finished run')} in {counted(len(studies), 'study', 'studies')}"
+    subtitle += f"; {waiting} more {'is' if waiting == 1 else 'are'} not finished" if waiting else ""
     page = jinja2.Environment(autoescape=True).from_string(template)
     text = page.render(title=title, subtitle=subtitle, sections=sections)
     with replaced(out / PAGE) as temporary:
@@ -68,7 +71,11 @@ def write_report(
 
 
 def _plan(scenario: Scenario, drawing: Drawing) -> Section:
-    section, plan = Section("plan", "Plan"), best_plan(scenario)
+    section = Section("plan", "Plan")
+    if scenario.radio is not None:
+        section.text("The road has a radio, which no formula of g knows: `mobfl plan` finds its plan by simulation.")
+        return section
+    plan = best_plan(scenario)
     if plan.reason is not None:
         section.text(f"No plan is possible on this road: {plan.reason}.", "note")
         return section
@@ -77,14 +84,18 @@ def _plan(scenario: Scenario, drawing: Drawing) -> Section:
         f"MOB-FL chooses H = {h} local steps and rounds of T = {t:.4f} s: g = {g:.4f} valid local steps per second,"
         f" {plan.expected_uploads:.3f} uploads per round, {plan.valid_round_prob:.1%} of the rounds with an upload."
     )
-    drawing.show(section, "plan", "g for several H, and over H and T.", partial(figures.draw_plan, scenario, plan))
+    caption = (
+        "g for several H, and over H and T. See how flat the top is: whatever lies within the innermost line is as good"
+        " as the plan to 3 %, while too short a T loses everything."
+    )
+    drawing.show(section, "plan", caption, partial(figures.draw_plan, scenario, plan))
     return section
 
 
 def _agreement(studies: Sequence[Study], drawing: Drawing) -> Section:
     section, scenario = Section("agreement", "Simulation and theory"), studies[0].scenario
-    plan = best_plan(scenario)
-    if plan.reason is None:
+    plan = None if scenario.radio is not None else best_plan(scenario)
+    if plan is not None and plan.reason is None:
         h, t, _ = plan.numbers
         drawing.progress(f"simulating {_SIMULATED_ROUNDS} rounds")
         seen = simulate(scenario, h, t, _SIMULATED_ROUNDS)
@@ -95,7 +106,10 @@ def _agreement(studies: Sequence[Study], drawing: Drawing) -> Section:
         )
     rows = uploads_of([each for study in studies for each in study.runs])
     if rows:
-        caption = "Uploads per round in the runs below, with 95 % intervals, against Theorem 1."
+        caption = (
+            "Uploads per round in the runs below, against Theorem 1: points on the dashed line agree. Runs of one seed"
+            " meet the same vehicles, so their differences go the same way: they are one sample of traffic, not many."
+        )
         drawing.show(section, "uploads", caption, partial(figures.draw_uploads, [row[1:] for row in rows]))
         table = [(name, f"{expected:.4f}", interval(measured)) for name, expected, measured in rows]
         section.table("uploads per round", ("plan", "Theorem 1", "measured (95 %)"), table)
@@ -107,8 +121,11 @@ def _study(study: Study, name: str, drawing: Drawing, comparison: Comparison) ->
     training = study.scenario.training
     section.text(
         f"Task {study.task}, T_A = {training.duration_s:g} s of virtual time, loss scale “{training.loss_scale}”,"
-        f" learning rate {training.learning_rate:g}; {len(study.runs)} runs, {study.waiting} not finished."
+        f" learning rate {training.learning_rate:g}; {counted(len(study.runs), 'run')}"
+        + (f", {study.waiting} not finished." if study.waiting else ".")
     )
+    if words := explained(list(dict.fromkeys(each.plan or each.run.plan for each in study.runs))):
+        section.table("what the plans are", ("plan", "what it is"), words)
     if different := differing(study):
         section.text(f"The runs differ in {', '.join(different)}: the first one's are above and in the settings.")
     for failure in study.failures:
@@ -139,19 +156,23 @@ def _capitalised(title: str) -> str:
 
 def _grid(section: Section, study: Study, name: str, drawing: Drawing) -> None:
     points, scenario, kpi = study.points, study.scenario, study.kpi.name
-    section.heading("Is g a good proxy?")
+    section.heading("What runs reached, and g")
     draw = partial(figures.draw_fig2, points, scenario)
     drawing.show(
         section,
         f"{name}-fig2",
-        "−L_min(T_A) with its fitted surface and the runs, beside g (the paper's Fig. 2).",
+        "−L_min(T_A) with its fitted surface and the runs, beside g (the paper's Fig. 2). Where the two surfaces are"
+        " high at the same H and T, g is a good proxy.",
         draw,
     )
-    caption = f"{said(study.kpi)} over T for several H, g(H, ·) behind (the paper's Fig. 3)."
+    caption = (
+        f"{_capitalised(said(study.kpi))} over T for several H, g(H, ·) behind (the paper's Fig. 3). Runs should rise"
+        " and fall with the grey line; what is above the dashed one did better than MOB-FL's plan."
+    )
     draw = partial(figures.draw_fig3, points, scenario, kpi)
     drawing.show(section, f"{name}-fig3", caption, draw)
     draw = partial(figures.draw_proxy, points, kpi)
-    drawing.show(section, f"{name}-proxy", "What every plan reached against its g.", draw)
+    drawing.show(section, f"{name}-proxy", f"What every plan reached against its g. {_trend(study)}", draw)
     history = points[0].history
     rows = [(said(history.kpi(column)), interval(value, 2)) for column, value in study.correlations().items()]
     section.table("correlation", ("reached, more is better", "Spearman's ρ with g (95 % bootstrap over plans)"), rows)
@@ -176,7 +197,30 @@ def _curves(section: Section, study: Study, name: str, drawing: Drawing) -> None
     for kpi in study.columns:
         caption = "The least validation loss so far" if kpi == LOSS else f"The best {said(kpi)} so far"
         draw = partial(figures.draw_curves, groups, kpi.name)
-        drawing.show(section, f"{name}-{kpi.name}", f"{caption} over virtual time; mean over seeds.", draw)
+        seeds = len({each.seed for each in study.runs})
+        over = "" if seeds == 1 else "; mean over seeds"
+        ahead = f" The thick line, “{_ahead(groups, kpi)}”, is the best at the end."
+        ahead += " One seed alone shows no difference to rely on." if seeds == 1 else ""
+        drawing.show(section, f"{name}-{kpi.name}", f"{caption} over virtual time{over}.{ahead}", draw)
+
+
+def _ahead(groups: Mapping[str, Sequence[History]], kpi: Kpi) -> str:
+    """The label of the best mean at the end."""
+    sign = -1.0 if kpi.more_is_better else 1.0
+
+    def reached(label: str) -> float:
+        best = [each.min_loss() if kpi == LOSS else each.best(kpi.name) for each in groups[label]]
+        return float(np.nan_to_num(sign * np.mean(best), nan=np.inf))
+
+    return min(groups, key=reached)
+
+
+def _trend(study: Study) -> str:
+    """What the correlation of g with the loss says."""
+    rho = study.correlations()[LOSS.name]
+    if np.isnan(rho.value) or rho.low <= 0 <= rho.high:
+        return "These plans are too few, or too alike, to show an order."
+    return "The more g, the better." if rho.value > 0 else "Here more g went with a worse loss."
 
 
 def _telling_groups(study: Study) -> dict[str, Any]:
@@ -192,8 +236,10 @@ def _times(section: Section, study: Study, name: str, drawing: Drawing) -> None:
     times = study.times_to(target)
     label = f"loss {target:.4g}"
     draw = partial(figures.draw_times_to_target, times, label)
+    first = next(iter(times))
     caption = (
-        f"Virtual seconds until the validation loss was {target:.4g}, which the first of them reached in half the time."
+        f"Virtual seconds until the validation loss was {target:.4g}, which “{first}” had reached in half of T_A:"
+        " shorter bars are faster."
     )
     drawing.show(section, f"{name}-times", caption, draw)
 
@@ -226,7 +272,10 @@ def _proxy_over_time(studies: Sequence[Study], drawing: Drawing) -> list[Section
         "g counts valid local steps per second. It predicts who is ahead while learning is limited by steps; it does"
         " not know that averaging more uploads reduces noise, or that training saturates."
     )
-    caption = "Spearman's ρ of g with −L_min(t) over the plans of a grid, as virtual time goes on."
+    caption = (
+        "Spearman's ρ of g with −L_min(t) over the plans of a grid, as virtual time goes on. Near 1, the plans are in"
+        " the order of g; where the band holds 0, nothing is shown."
+    )
     drawing.show(section, "proxy-over-time", caption, partial(figures.draw_proxy_over_time, series))
     return [section]
 
@@ -248,7 +297,9 @@ def _settings(studies: Sequence[Study], command: str) -> Section:
 
 
 def _brief(value: object) -> str:
-    """Measured samples are too many to be listed."""
+    """What is not set is a dash; measured samples are too many to be listed."""
+    if value is None:
+        return "–"
     return f"{len(value)} values" if isinstance(value, tuple) and len(value) > 2 else str(value)
 
 

@@ -7,6 +7,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from mobfl.errors import counted
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
@@ -36,13 +38,14 @@ def print_training(
     out: "Path",
     privacy: "Mapping[str, Any] | None" = None,
 ) -> None:
-    uploads = history.columns["uploads"]
-    rejected = int(history.columns["rejected"].sum())
+    on_roads = history.of_vehicles
+    uploads = on_roads.columns["uploads"]
+    rejected = int(on_roads.columns["rejected"].sum())
     console.print(
-        f"[bold]{len(history)} rounds[/bold], {history.columns['end_s'][-1]:.0f} s of virtual time,"
-        f" {int(uploads.sum())} uploads in {int((uploads > 0).sum())} rounds, {rejected} rejected"
+        f"[bold]{counted(len(on_roads), 'round')}[/bold], {history.columns['end_s'][-1]:.0f} s of virtual time,"
+        f" {counted(int(uploads.sum()), 'upload')} in {counted(int((uploads > 0).sum()), 'round')}, {rejected} rejected"
     )
-    if (told := _cost_line(history)) is not None:
+    if (told := _cost_line(on_roads)) is not None:
         console.print(told)
     table = Table(box=None)
     for column in ("", "at the start", "at the end", "best", *baselines):

@@ -111,7 +111,7 @@ def _fleet_table(scenario: Scenario) -> Table:
 
 
 def print_trace(console: Console, crossings: "Crossings", title: str) -> None:
-    stay = crossings.dwell_s
+    stay = crossings.stays_s
     console.print(f"[bold]Trace[/bold] {escape(title)}", soft_wrap=True)
     table = Table(box=None, show_header=False)
     table.add_row("crossings", f"{len(crossings)}", "vehicles on the section")

@@ -7,6 +7,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from mobfl.cli.tables.plans import KNOWN
+from mobfl.errors import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -15,20 +16,16 @@ if TYPE_CHECKING:
     from mobfl.rounds.airtime import AirResult
     from mobfl.rounds.anytime import AnytimeSimulation
     from mobfl.rounds.by_class import ClassResult
-    from mobfl.rounds.estimates import Estimate
+    from mobfl.rounds.estimates import Compared
     from mobfl.rounds.simulation import Simulation
 
 
 def print_simulation(console: Console, result: "Simulation") -> None:
-    console.print(f"[bold]{result.rounds} rounds[/bold] with H = {result.local_steps}, T = {result.round_s:.4f} s")
-    rows = (
-        ("uploads per round", result.mean_uploads, result.expected_uploads),
-        ("chance of an empty round", result.empty_prob, result.expected_empty_prob),
-        ("variance/mean of uploads", result.variance_to_mean, 1.0 if result.poisson is None else None),
-        ("trainings that count", result.contributing_share, None),
+    console.print(
+        f"[bold]{counted(result.rounds, 'round')}[/bold] with H = {result.local_steps}, T = {result.round_s:.4f} s"
     )
     theorem = None if result.poisson is None else (*result.poisson, 1.0, None)
-    console.print(_measured_table(rows, theorem))
+    console.print(_measured_table(result.compared, theorem))
     if result.air is not None:
         _print_air(console, result.air)
     if result.assumed is not None:
@@ -43,16 +40,10 @@ def print_simulation(console: Console, result: "Simulation") -> None:
 def print_anytime_simulation(console: Console, result: "AnytimeSimulation") -> None:
     known = KNOWN[result.asked.knows] + (f", wrong by {result.asked.error:.0%}" if result.asked.error else "")
     console.print(
-        f"[bold]{result.rounds} anytime rounds[/bold] with T = {result.round_s:.4f} s of vehicles that know {known}"
+        f"[bold]{counted(result.rounds, 'anytime round')}[/bold] with T = {result.round_s:.4f} s"
+        f" of vehicles that know {known}"
     )
-    named = (
-        ("steps of the longest training", result.longest_steps),
-        ("steps of all uploads", result.delivered_steps),
-        ("uploads per round", result.uploads),
-        ("chance of an empty round", result.empty_prob),
-        ("trainings that are lost", result.lost_share),
-    )
-    console.print(_measured_table([(name, each.measured, each.expected) for name, each in named]))
+    console.print(_measured_table(result.compared))
     console.print(f"\n[bold]v[/bold] = {result.objective:.4f} valid local steps per second")
     if result.air is not None:
         _print_air(console, result.air)
@@ -81,16 +72,15 @@ def _print_air(console: Console, air: "AirResult") -> None:
     console.print(table)
 
 
-def _measured_table(
-    rows: "Iterable[tuple[str, Estimate, float | None]]", theorem: "Sequence[float | None] | None" = None
-) -> Table:
+def _measured_table(rows: "Iterable[tuple[str, Compared]]", theorem: "Sequence[float | None] | None" = None) -> Table:
     """With what Theorem 1 says of each row in a column of its own, where something else is promised."""
     table, beside = Table(box=None), theorem is not None
     for column in ("", "measured", "95 % interval", "promised", *["by Theorem 1"] * beside):
         table.add_column(column, justify="left" if not column else "right")
-    for i, (name, measured, promised) in enumerate(rows):
-        said = [promised] if theorem is None else [promised, theorem[i]]
-        numbers = ("" if each is None else f"{each:.4f}" for each in said)
+    for i, (name, each) in enumerate(rows):
+        measured = each.measured
+        said = [each.expected] if theorem is None else [each.expected, theorem[i]]
+        numbers = ("" if number is None else f"{number:.4f}" for number in said)
         table.add_row(name, f"{measured.value:.4f}", f"{measured.low:.4f} to {measured.high:.4f}", *numbers)
     return table
 
