@@ -58,7 +58,10 @@ _PATHS = (
 _METHODS = (
     "HEAD", "OPTIONS", "PUT", "PATCH", "TRACE", "CONNECT", "PROPFIND", "get", "A" * 300, "DELETE", "POST", "GET",
 )  # fmt: skip
-_ROUTES = ("/", "/main.js", "/api/start", "/api/plan", "/api/anytime", "/api/road", "/api/trace", "/api/curve")
+_ROUTES = (
+    "/", "/main.js", "/api/start", "/api/plan", "/api/anytime", "/api/road", "/api/trace", "/api/curve", "/api/map",
+    "/api/again", "/api/deployment",
+)  # fmt: skip
 _HEADERS = (
     "Range: bytes=0-10", "Range: bytes=-1", "Range: bytes=99999999999999999999-", "Range: bytes=0-0,1-1,2-2",
     "Range: x", "If-None-Match: *", 'If-None-Match: "x"', "If-Match: *", 'If-Match: "x"', "If-Range: x",
@@ -161,6 +164,32 @@ def _traces() -> Iterator[Odd]:
         yield _request(f"trace of {number[:20]}", "POST", "/api/trace?name=a.csv", body)
 
 
+_NETS = (
+    b"<net/>", b"<net>", b'<net><edge id="a"><lane shape="0,0 1e999,1"/></edge></net>',
+    b'<net><lane shape="0,0 1,1"/></net>',
+    b'<net><edge id="a"><lane shape="' + b"0,0 " * 50_000 + b'"/></edge></net>', b"<fcd-export/>",
+    b"<net>" + b'<edge id="a" function="internal"/>' * 5000 + b"</net>",
+    b"time,id,x,y\n0,a,1e12,-1e12\n1,a,nan,1\n", TRACE,
+)  # fmt: skip
+
+
+def _views() -> Iterator[Odd]:
+    """What maps, commands and deployments are asked with."""
+    for content in (*_TRACES, *_NETS):
+        for name in ("a.net.xml", "a.csv", "a.xml.gz"):
+            yield _request(f"map {name} {content[:30]!r}", "POST", f"/api/map?name={name}", content)
+    for number in EXTREMES:
+        yield _request(f"again {number[:20]}", "POST", "/api/again", b'{"runs": %s}' % number.encode())
+        yield _request(f"again [{number[:20]}]", "POST", "/api/again", b'{"runs": [%s]}' % number.encode())
+    for text in ("", "run", "../run", "/etc/passwd", "\0", "a" * 5000, "run/../run", "\ud800"):
+        asked = quote(text, errors="surrogatepass")
+        yield _request(f"deployment {text[:20]!r}", "GET", f"/api/deployment?run={asked}")
+        yield _request(f"again of {text[:20]!r}", "POST", "/api/again", json.dumps({"runs": [text]}).encode())
+        yield _request(f"plan from {text[:20]!r}", "POST", f"/api/plan?from={asked}", b"{}")
+        yield _request(f"stage of {text[:20]!r}", "GET", f"/api/trace?job={asked}")
+    yield _request("again of many", "POST", "/api/again", json.dumps({"runs": ["run"] * 401}).encode())
+
+
 def _lines() -> Iterator[Odd]:
     for path in _PATHS:
         for method in ("GET", "POST"):
@@ -176,7 +205,7 @@ def _lines() -> Iterator[Odd]:
 
 
 def odd_requests() -> list[Odd]:
-    return [*_lines(), *_traces(), *_bodies()]
+    return [*_lines(), *_traces(), *_views(), *_bodies()]
 
 
 def send(page: PageServer, odd: Odd) -> bytes:

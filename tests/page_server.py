@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 TOKEN = "a-token-for-tests"
+PATIENCE_S = 600.0  # with an answer on busy cores, where the first one compiles
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class PageServer:
         self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> tuple[int, bytes, Mapping[str, str]]:
         """Exactly this request, without the cookie."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
         try:
             given = dict(headers or {})
             connection.putrequest(method, path, skip_host="Host" in given, skip_accept_encoding=True)
@@ -106,7 +107,7 @@ def page_server(
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGINT)
-        process.communicate(timeout=120)
+        process.communicate(timeout=PATIENCE_S)
 
 
 def _otherwise(limits: Mapping[str, str]) -> Iterator[str]:

@@ -27,12 +27,12 @@ from mobfl.app.requests import read_body
 from mobfl.app.runs import RunsFolder
 from mobfl.app.workers import Lane, Limits
 from mobfl.mobility.recorded import write_crossings
-from page_server import PageServer, page_server
+from page_server import PATIENCE_S, PageServer, page_server
 
 SMALL = Scenario.from_dict({"training": {"samples_per_vehicle": 32, "batch_size": 8, "duration_s": 60.0}})
 
 
-def wait_until(condition: Callable[[], object], most_s: float = 120.0) -> None:
+def wait_until(condition: Callable[[], object], most_s: float = PATIENCE_S) -> None:
     for _ in range(int(20 * most_s)):
         if condition():
             return
@@ -107,7 +107,7 @@ def long_to_read() -> bytes:
 
 
 def begin_trace(page: PageServer, content: bytes, job: str = "") -> http.client.HTTPConnection:
-    connection = http.client.HTTPConnection("127.0.0.1", page.port, timeout=120)
+    connection = http.client.HTTPConnection("127.0.0.1", page.port, timeout=PATIENCE_S)
     query = urlencode({"name": "a.csv", "job": job})
     connection.request("POST", f"/api/trace?{query}", content, page.cookie)
     return connection
@@ -205,7 +205,7 @@ def test_workers_end_with_the_page_and_leave_no_file(
         (worker,) = page.workers()
         wait_until(lambda: unnamed_files(worker))  # it reads the trace
         page.process.send_signal(number)
-        _, said = page.process.communicate(timeout=120)
+        _, said = page.process.communicate(timeout=PATIENCE_S)
         wait_until(lambda: not alive(worker))
     assert said.strip() == ""  # but for the line that Ctrl-C ends
     assert [file for file in tmp_path.rglob("*") if file.is_file()] == []
@@ -223,7 +223,7 @@ def unnamed_files(pid: int) -> list[str]:
 
 
 def send(page: PageServer, text: str) -> socket.socket:
-    connection = socket.create_connection(("127.0.0.1", page.port), timeout=120)
+    connection = socket.create_connection(("127.0.0.1", page.port), timeout=PATIENCE_S)
     connection.sendall(text.encode())
     return connection
 
@@ -288,7 +288,9 @@ def test_a_pipe_in_the_place_of_a_runs_file_blocks_nothing(tmp_path: Path, name:
         "print(json.dumps({run: [each.row['status'], each.row.get('reason')] for run, each in seen.items()}))"
     )
 
-    done = subprocess.run([sys.executable, "-c", program, tmp_path], capture_output=True, timeout=60, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program, tmp_path], capture_output=True, timeout=PATIENCE_S, check=True
+    )
     assert json.loads(done.stdout) == {
         "good": ["done", None],
         "odd": ["unreadable", f"{name} must be a file, got something else"],

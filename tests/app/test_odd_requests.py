@@ -9,7 +9,7 @@ import pytest
 from fake_task import CountingTask
 from mobfl import Job, Scenario, train
 from odd_requests import Odd, odd_requests, send
-from page_server import PageServer, page_server
+from page_server import PATIENCE_S, PageServer, page_server
 
 SMALL = {"training": {"samples_per_vehicle": 32, "batch_size": 8, "duration_s": 60.0}}
 ALL = odd_requests()
@@ -56,7 +56,7 @@ def test_odd_requests_have_good_answers_or_sentences_and_the_page_lives_on(
     assert (status, told["plan"]["local_steps"]) == (200, 24)
     assert page.workers() == []
     page.process.terminate()
-    assert "Traceback" not in page.process.communicate(timeout=120)[1]
+    assert "Traceback" not in page.process.communicate(timeout=PATIENCE_S)[1]
 
 
 def test_there_are_as_many_as_there_should_be() -> None:

@@ -4,125 +4,34 @@ import json
 import re
 import threading
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-import mobfl
-from browser import chromium, until
+from browser import until
 from fake_task import CountingTask
 from mobfl import Crossings, Job, Scenario, load_scenario, plan, theory, train
 from mobfl.mobility.recorded import write_crossings
 from mobfl.planning.anytime import plan_anytime
 from mobfl.planning.plans import AnytimePlan
-from page_server import PageServer, page_server
-
-SMALL = {"training": {"samples_per_vehicle": 32, "batch_size": 8, "duration_s": 60.0}}
-MARKUP = "<img src=x onerror=alert(1)>"
-
-Open = Callable[..., Any]
-
-
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("runs")
-    for h, t, seed in ((5, 6.0, 1), (10, 6.0, 1), (10, 9.0, 1), (10, 9.0, 2)):
-        train(Job(CountingTask(), Scenario.from_dict(SMALL), (h, t), seed), folder / f"{MARKUP} {h},{t:g} s{seed}")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def server(runs: Path) -> Iterator[PageServer]:
-    with page_server("--runs", str(runs)) as started:
-        yield started
-
-
-@pytest.fixture
-def visit(browser: Any, server: PageServer) -> Iterator[Open]:
-    """Opens the page at an address; afterwards no page may have complained, or asked anybody else."""
-    said, asked, opened = list[str](), list[str](), list[Any]()
-
-    def open_page(address: str = "", width: int = 1280, scheme: str = "light") -> Any:
-        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        context.set_default_timeout(60_000)
-        page = context.new_page()
-        page.on("console", lambda message: said.append(message.text))
-        page.on("pageerror", lambda error: said.append(str(error)))
-        page.on("dialog", lambda dialog: said.append(f"dialog: {dialog.message}"))
-        page.on("request", lambda request: asked.append(request.url))
-        page.goto(server.entrance + address)
-        until(page, "window.mobfl !== undefined")
-        opened.append(context)
-        return page
-
-    yield open_page
-    for context in opened:
-        context.close()
-    # The browser notes what was refused with a sentence; the page shows the sentence.
-    assert [
-        text
-        for text in said
-        if not text.startswith("Failed to load resource: the server responded with a status of 400")
-    ] == []
-    assert {url for url in asked if not url.startswith((server.address, "data:", "blob:"))} == set()
-
-
-def settled(page: Any) -> None:
-    """Until the server's own answer is on the page."""
-    page.wait_for_selector("#results[data-settled=true]")
-
-
-def anytime_settled(page: Any) -> None:
-    """Until what the server says of both plans is there."""
-    page.wait_for_selector("#results[data-settled=true][data-anytime=true]")
-
-
-def wait_for_text(page: Any, selector: str, text: str) -> None:
-    page.locator(selector, has_text=text).first.wait_for()
-
-
-def two_frames(page: Any) -> None:
-    """Until what was done has been drawn."""
-    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-
-
-def wait_for_value(page: Any, selector: str, value: str) -> None:
-    until(page, f"document.querySelector({json.dumps(selector)}).value === {json.dumps(value)}")
-
-
-def shown_plan(page: Any) -> tuple[str, ...]:
-    return tuple(page.inner_text(f"#best-{name}") for name in ("h", "t", "g", "uploads", "valid"))
-
-
-def as_shown(best: mobfl.Plan) -> tuple[str, ...]:
-    h, t, g = best.numbers
-    assert best.expected_uploads is not None
-    numbers = (f"{t:.4g} s", f"{g:.4g} /s", f"{best.expected_uploads:.4g}")
-    return (str(h), *numbers, f"{100 * best.valid_round_prob:.1f} %")  # type: ignore[operator]
-
-
-def shown_anytime_plan(page: Any) -> tuple[str, ...]:
-    names = ("steps", "t", "v", "average", "uploads", "valid")
-    return tuple(page.inner_text(f"#anytime-{name}") for name in names)
-
-
-def as_shown_anytime(best: AnytimePlan) -> tuple[str, ...]:
-    t, v, average, uploads, valid, steps = (
-        best.round_s, best.objective, best.averaged_objective, best.expected_uploads, best.valid_round_prob,
-        best.local_steps,
-    )  # fmt: skip
-    assert None not in (t, v, average, uploads, valid, steps)
-    return (f"{steps:.3g}", f"{t:.4g} s", f"{v:.4g} /s", f"{average:.4g} /s", f"{uploads:.4g}", f"{100 * valid:.1f} %")  # type: ignore[operator]
-
+from page_server import PageServer
+from page_visits import (
+    MARKUP,
+    SMALL,
+    Open,
+    anytime_settled,
+    as_shown,
+    as_shown_anytime,
+    settled,
+    shown_anytime_plan,
+    shown_plan,
+    two_frames,
+    wait_for_text,
+    wait_for_value,
+)
 
 # ---- numbers ----------------------------------------------------------------------------------------
 
@@ -360,7 +269,7 @@ def test_what_vehicles_know_is_chosen_and_kept_in_the_address(visit: Open) -> No
 
 def test_where_averaging_counts_the_page_says_that_anytime_rounds_are_not_planned(visit: Open) -> None:
     page = visit("#plan?training.noise_uploads=2")
-    wait_for_text(page, "#plan-says", "training.noise_uploads must be 0 for anytime rounds, got 2")
+    wait_for_text(page, "#plan-says", "uploads that are worth half a round (ν) must be 0 for anytime rounds, got 2")
     settled(page)
     assert shown_plan(page)[0] != "–"
     assert shown_anytime_plan(page) == ("–",) * 6
@@ -379,7 +288,7 @@ def test_classes_can_be_typed_added_and_removed(visit: Open) -> None:
     quicker[1]["min_step_s"] = 0.1
     assert shown_plan(page) == as_shown(plan(road.with_values({"fleet": quicker})))
     page.fill("#fleet-1-share", "0.4")
-    wait_for_text(page, "#plan-says", "the shares of fleet must add up to 1, got 1.1")
+    wait_for_text(page, "#plan-says", "the shares of the classes must add up to 1, got 1.1")
     page.fill("#fleet-1-share", "0.3")
     page.click("#add-class")
     assert page.input_value("#fleet-2-share") == "0.15"
@@ -401,7 +310,7 @@ def test_a_law_that_only_the_server_knows(visit: Open) -> None:
     wait_for_text(page, "#plan-says", "Steps of this law are planned by the server")
     assert page.locator("#pictures").is_hidden()
     page.select_option('[id="field-compute.law"]', "measured")
-    wait_for_text(page, "#plan-says", "compute.law = 'measured' must come with step_samples, got none")
+    wait_for_text(page, "#plan-says", "law of the random part of a step = 'measured' must come with measured times")
 
 
 def test_roads_that_cannot_be_planned_say_why(visit: Open) -> None:
@@ -412,7 +321,7 @@ def test_roads_that_cannot_be_planned_say_why(visit: Open) -> None:
     assert shown_plan(page) == ("–",) * 5
     assert shown_anytime_plan(page) == ("–",) * 6
     assert page.inner_text("#plan-says").count("lengthen the section") == 1  # both plans say the same
-    for text, sentence in (("-5", "road.length_m must be > 0, got -5"), ("", "road.length_m must be a number")):
+    for text, sentence in (("-5", "length of the section (L) must be > 0, got -5"), ("", "(L) must be a number")):
         page.fill('[id="field-road.length_m"]', text)
         wait_for_text(page, "#plan-says", sentence)
         assert page.get_attribute('[id="field-road.length_m"]', "aria-invalid") == "true"
@@ -476,7 +385,7 @@ def test_the_address_holds_all_of_it(visit: Open) -> None:
     assert again.evaluate("JSON.stringify(mobfl.plan.state.tables())") == page.evaluate(
         "JSON.stringify(mobfl.plan.state.tables())"
     )
-    wait_for_text(visit("#plan?from=nothing&road.length_m=%3Cb%3E&at=x&y=z"), "#plan-says", "road.length_m must be")
+    wait_for_text(visit("#plan?from=nothing&road.length_m=%3Cb%3E&at=x&y=z"), "#plan-says", "(L) must be")
 
 
 def test_downloads_are_what_they_say(visit: Open, tmp_path: Path) -> None:
@@ -592,7 +501,7 @@ def cells(page: Any, column: str) -> list[str]:
 
 
 def test_runs_are_listed_sorted_found_and_drawn(visit: Open) -> None:
-    page = visit("#runs")
+    page = visit("#runs?by=run")
     page.wait_for_selector("#runs-table tbody tr")
     assert cells(page, "status") == ["done"] * 4
     assert any(MARKUP in name for name in cells(page, "run"))
@@ -633,7 +542,7 @@ def test_a_point_of_fig_3_tells_its_run_when_hovered(visit: Open) -> None:
 
 
 def test_a_run_is_watched_while_it_trains(visit: Open, runs: Path) -> None:
-    page = visit("#runs")
+    page = visit("#runs?by=run")
     page.wait_for_selector("#runs-table tbody tr")
     road = Scenario.from_dict(SMALL).with_values({"training.duration_s": 240.0})
     job = Job(CountingTask(step_s=0.08), road, (3, 6.0), 7)
@@ -651,7 +560,7 @@ def test_a_run_is_watched_while_it_trains(visit: Open, runs: Path) -> None:
     assert shares == sorted(shares)
     assert len(set(shares)) > 1
     row.locator("input").check()
-    wait_for_text(page, "#overlay-legend", "live")
+    wait_for_text(page, "#overlay-legend", "H = 3, T = 6 s, seed 7")
 
 
 # ---- everybody --------------------------------------------------------------------------------------
@@ -709,5 +618,5 @@ def test_the_page_is_small(browser: Any, server: PageServer) -> None:
     page.wait_for_selector("#results[data-settled=true]")
     page.wait_for_timeout(300)
     page.close()
-    assert len(sizes) < 19
+    assert len(sizes) < 26
     assert sum(sizes.values()) < 1_000_000

@@ -22,6 +22,7 @@ class Cancellable:
     def __init__(self, closing: Callable[[], bool]) -> None:
         self._closing = closing
         self._tasks = dict[str, asyncio.Task[Any]]()
+        self._stages = dict[str, Any]()
 
     async def run(self, work: Coroutine[Any, Any, T], name: str = "") -> T:
         """What the work gives; 409 if it was called off."""
@@ -38,7 +39,17 @@ class Cancellable:
             return task.result()
         finally:
             self._tasks.pop(name, None)
+            self._stages.pop(name, None)
             task.cancel()
+
+    def tell(self, name: str, stage: Any) -> None:
+        """How far the work is; it may come from another thread, and too late."""
+        if name in self._tasks:
+            self._stages[name] = stage
+
+    def stage(self, name: str) -> Any:
+        """What was told last; None if nothing was, or the work is not under way."""
+        return self._stages.get(name)
 
     def new_name(self, name: str) -> str:
         if name and not _NAME.fullmatch(name):

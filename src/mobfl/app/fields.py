@@ -50,7 +50,7 @@ SLIDERS = {
 # What nobody types into a page: it comes with a scenario.
 _NOT_TYPED = {
     "compute.step_samples", "link.download_bytes", "link.upload_bytes", "energy.transmit_w", "energy.compute_w",
-    "energy.capacitance", "energy.clock_hz",
+    "energy.capacitance", "energy.clock_hz", "training.alike",
 }  # fmt: skip
 # Of a radio the page has what decides most.
 _RADIO = (
@@ -64,6 +64,14 @@ _BOUNDS = ("gt", "ge", "lt", "le")
 def fields() -> list[dict[str, Any]]:
     """Every value of a scenario, the radio's first, in the order of its tables."""
     return [_field(key) for key in _ALL if key not in _NOT_TYPED]
+
+
+def labels() -> dict[str, str]:
+    """What the page calls every value, in its mistakes too: `length of the section (L)`."""
+    return {
+        key: f"{symbol.meaning} ({symbol.letter})" if symbol.letter else symbol.meaning
+        for key, symbol in SYMBOLS.items()
+    }
 
 
 def _field(key: str) -> dict[str, Any]:

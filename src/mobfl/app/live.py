@@ -22,10 +22,11 @@ async def changes(folder: RunsFolder, background: Background, closing: Callable[
         rows = [each.row for name, each in seen.items() if name not in known or known[name] != each.stamp]
         gone = [name for name in known if name not in seen]
         # A line that says nothing keeps the connection, and notices when nobody is there any more.
-        yield _event({"rows": rows, "gone": gone, "all": first}) if rows or gone or first else ": nothing new\n\n"
+        news = {"rows": rows, "gone": gone, "all": first, "more": folder.more}
+        yield _event(news) if rows or gone or first else ": nothing new\n\n"
         known, first = stamps, False
         for _ in range(round(_EVERY_S / _TICK_S)):
-            if not closing():
+            if not closing() and not folder.more:
                 await asyncio.sleep(_TICK_S)
 
 

@@ -15,12 +15,13 @@ MOST_IDLE_S = 10.0  # without a byte of a body
 MOST_BODY_S = 120.0  # until all of it is there
 _CLOSE = {"Connection": "close"}  # what still comes of a body that is refused is not read
 
+_BYTES_PER_MB = 1_000_000
 _LABELS = {"local_steps": "H", "round_s": "T"}  # what the page calls them
 
 
 async def read_body(request: Request, most_bytes: int) -> bytes:
     """All of it; 413 as soon as it is known to be more than that, 408 when it does not come."""
-    too_much = HTTPException(413, f"what is sent must be at most {most_bytes} bytes, got more", _CLOSE)
+    too_much = HTTPException(413, f"what is sent must be at most {megabytes(most_bytes)}, got more", _CLOSE)
     if int(request.headers.get("content-length", 0)) > most_bytes:  # a number, or the server has refused it
         raise too_much
     parts, size = list[bytes](), 0
@@ -79,5 +80,16 @@ def positive(table: dict[str, Any], name: str, least: float, most: float) -> flo
     return float(value)
 
 
+def texts(table: dict[str, Any], name: str, most: int) -> list[str]:
+    value = table.get(name)
+    if not isinstance(value, list) or len(value) > most or not all(isinstance(each, str) for each in value):
+        raise InputError(f"{name} must be a list of at most {most} texts, got {type(value).__name__}")
+    return value
+
+
 def _labelled(name: str) -> str:
-    return f"{_LABELS[name]} ({name})" if name in _LABELS else name
+    return _LABELS.get(name, name)
+
+
+def megabytes(size: int) -> str:
+    return f"{size / _BYTES_PER_MB:g} MB"

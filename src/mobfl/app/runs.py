@@ -3,29 +3,41 @@
 import hashlib
 import json
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from mobfl import theory
+from mobfl.app.commands import runs_again
+from mobfl.app.deployments import deployment_now
+from mobfl.deploy.events import EVENTS
 from mobfl.errors import InputError
 from mobfl.experiments.analysis import best_until
 from mobfl.experiments.folder import RUNS, SWEEP, Entry, StoredSweep, read_sweep
 from mobfl.experiments.runs import TABLES, Run, read_sound, run_places
 from mobfl.files.json import plain
 from mobfl.learning.task import Kpi
+from mobfl.planning.planner import plan as plan_of
 from mobfl.runs.folder import ROUNDS, RUN, TIMING, is_locked, read_status
+from mobfl.runs.history import History
+from mobfl.scenario import CLOUD, Scenario
 
+_MOST_LOOK_S = 2.0  # after which the rest is left for the next look
 _MOST_POINTS = 1000  # of a curve: more than a screen has columns
+_SAME_ROUND = 5e-4  # T is written with four digits or more
+_MOST_STEPS = 20_000
 # What the runs of one figure must have in common: all but plan and seed.
 _SETTING = ("task", "scenario", "data", "trace")
 
 # What of a run's row the page shows.
 _KEPT = (
     "task", "plan", "local_steps", "round_s", "objective", "seed", "reason", "rounds", "uploads", "virtual_s",
-    "min_loss",
+    "min_loss", "rule", "local", "codec",
 )  # fmt: skip
 
 Row = dict[str, Any]
@@ -49,13 +61,22 @@ class RunsFolder:
         self._root = folder.resolve()
         self._seen = dict[str, Seen]()
         self._reading = threading.Lock()
+        self.more = False
 
     def look(self) -> Mapping[str, Seen]:
-        """All runs by name, those that have not begun after the others."""
+        """All runs by name, those that have not begun after the others.
+
+        If reading takes long `more` is set, and those that are missing come with the next look.
+        """
         with self._reading:
+            until = time.monotonic() + _MOST_LOOK_S
             entries = self._entries()
             places = {place: name for place, name in run_places(self._root).items() if self._is_inside(place)}
-            found = {name: self._see(place, name, entries.get(place)) for place, name in places.items()}
+            found = dict[str, Seen]()
+            for place, name in places.items():
+                if name in self._seen or time.monotonic() < until:
+                    found[name] = self._see(place, name, entries.get(place))
+            self.more = len(found) < len(places)
             for place, entry in entries.items():
                 if place not in places and entry.run not in found:
                     found[entry.run] = Seen((), _row(entry.run, entry, "waiting"), place)
@@ -64,17 +85,35 @@ class RunsFolder:
 
     def curve(self, name: str, column: str) -> Row:
         """A run's loss or KPI over virtual time, as it was after each round and at its best so far."""
-        seen = self._seen.get(name) or self.look().get(name)
-        if seen is None or not seen.stamp:
-            raise InputError(f"run must be one of the folder's, got {name!r}")
-        if odd := _odd_file(seen.place):
-            raise InputError(odd)
-        history = read_sound(seen.place, name).history
+        (_, place), *_ = self._places([name])
+        history = _one_model(read_sound(place, name).history)
         times = np.append(0.0, history.columns["end_s"])
         best = best_until(history, column, times)  # which checks the column
         values = np.append(history.initial[column], history.columns[column])
         shown = np.unique(np.linspace(0, len(times) - 1, _MOST_POINTS).round().astype(int))
         return plain({"time_s": times[shown].tolist(), "now": values[shown].tolist(), "best": best[shown].tolist()})
+
+    def again(self, names: Sequence[str]) -> Row:
+        """The commands that train these runs, and the TOML of a sweep of them."""
+        entries = self._entries()
+        return plain(runs_again([(read_sound(place, name), entries.get(place)) for name, place in self._places(names)]))
+
+    def deployment(self, name: str) -> Row:
+        """A deployment as it is now."""
+        (_, place), *_ = self._places([name])
+        if not self._leads_inside(place / EVENTS):
+            raise InputError(f"{EVENTS} must be in the folder, got a link that leads out of it")
+        return plain(deployment_now(place))
+
+    def _places(self, names: Sequence[str]) -> Iterator[tuple[str, Path]]:
+        """Where runs of the folder are; one that is not there, or has not begun, is refused."""
+        for name in names:
+            seen = self._seen.get(name) or self.look().get(name)
+            if seen is None or not seen.stamp:
+                raise InputError(f"run must be one of the folder's, got {name!r}")
+            if odd := _odd_file(seen.place):
+                raise InputError(odd)
+            yield name, seen.place
 
     def _see(self, place: Path, name: str, entry: Entry | None) -> Seen:
         stamp = (_stamp(place / RUN), _stamp(place / ROUNDS), entry, is_locked(place))
@@ -103,6 +142,14 @@ class RunsFolder:
             return file.resolve().is_relative_to(self._root)
         except (OSError, RuntimeError, ValueError):  # a circle of links, a name that no file can have
             return False
+
+
+def _one_model(history: History) -> History:
+    """Of a city the cloud's, or where it has none the first station's: those of all stations would make no curve."""
+    if not history.stations:
+        return history
+    above = history.of_station(CLOUD)
+    return above if len(above) else history.of_station(history.stations[0])
 
 
 def _readable(folder: Path) -> StoredSweep:
@@ -144,12 +191,35 @@ def _told(run: Run, entry: Entry | None) -> Row:
         entry,
         row["status"],
         **{key: row[key] for key in _KEPT},
+        group=row["identity"],
+        own=_is_mobfls(run),
+        deployed="deployment" in run.description,
         duration_s=run.scenario.training.duration_s,
         notices=_notices(run.description),
         kpis={kpi.name: _kpi(kpi, row[f"best_{kpi.name}"]) for kpi in kpis},
         setting=_setting(run.description),
         tables={table: scenario[table] for table in TABLES},
     )
+
+
+def _is_mobfls(run: Run) -> bool:
+    """Whether its H and T are those of MOB-FL's plan for its road, as far as a plan is usually written."""
+    if run.objective is None or run.scenario.radio is not None:
+        return False
+    best, plan = _best(json.dumps(run.description["scenario"])), run.description["plan"]
+    if best is None:
+        return False
+    return plan["local_steps"] == best[0] and abs(plan["round_s"] - best[1]) <= _SAME_ROUND * best[1]
+
+
+@lru_cache(maxsize=256)
+def _best(tables: str) -> tuple[int, float] | None:
+    """MOB-FL's H and T for a scenario; None where there is no plan, or it would take long."""
+    scenario = Scenario.from_dict(json.loads(tables))
+    if theory.max_local_steps(scenario) > _MOST_STEPS:
+        return None
+    best = plan_of(scenario)
+    return None if best.reason is not None else best.numbers[:2]
 
 
 def _notices(description: Mapping[str, Any]) -> list[str]:

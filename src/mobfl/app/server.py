@@ -6,13 +6,17 @@ POST /api/plan    a scenario's plan, and its TOML
 POST /api/anytime the plan of its anytime rounds
 POST /api/road    rounds of a simulation
 POST /api/delivered  what simulated rounds make of a plan
-POST /api/trace   an uploaded trace, compared with Poisson traffic; DELETE with its job calls it off
+POST /api/trace   an uploaded trace, compared with Poisson traffic; DELETE with its job calls it off, GET says how far
+POST /api/map     an uploaded network or recording, to draw a section on
 GET  /api/curve   a run's loss or KPI over virtual time
+POST /api/again   the commands that train runs again
+GET  /api/deployment  who is there in a deployment, and what became of whom
 GET  /api/live    the runs, and what changes
 """
 
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -25,21 +29,23 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 import mobfl
-from mobfl.app import planning, road, traces
+from mobfl.app import maps, planning, road, traces
 from mobfl.app.background import Background
 from mobfl.app.cancelling import Cancellable, while_awaited
-from mobfl.app.fields import fields
+from mobfl.app.fields import fields, labels
 from mobfl.app.live import changes
-from mobfl.app.requests import positive, read_body, read_table, table_from, whole
+from mobfl.app.requests import positive, read_body, read_table, table_from, texts, whole
 from mobfl.app.runs import RunsFolder
 from mobfl.app.security import SameOriginOnly
 from mobfl.app.token import TokenNeeded
+from mobfl.app.uploads import MOST_BYTES
 from mobfl.app.workers import Answer, Lane, Limits
 from mobfl.errors import InputError
 from mobfl.scenario import Scenario
 
 _KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
 _MOST_STREAMS = 16
+_MOST_AGAIN = 400  # runs
 _MOST_SEED = 2**31
 _LEAST_ROUND_S, _LONGEST_ROUND_S = 1e-3, 1e9
 PLANS = Limits(seconds=30, mib=1024, at_once=2, waiting=30)
@@ -64,7 +70,11 @@ def build(
         Route("/api/delivered", answers.delivered, methods=["POST"]),
         Route("/api/trace", answers.trace, methods=["POST"]),
         Route("/api/trace", answers.cancel_trace, methods=["DELETE"]),
+        Route("/api/trace", answers.trace_stage),
+        Route("/api/map", answers.map, methods=["POST"]),
         Route("/api/curve", answers.curve),
+        Route("/api/again", answers.again, methods=["POST"]),
+        Route("/api/deployment", answers.deployment),
         Route("/api/live", answers.live),
         *(Route(path, _file(content, kind)) for path, content, kind in _files()),
     ]
@@ -103,9 +113,10 @@ class _Answers:
             {
                 "version": mobfl.__version__,
                 "fields": fields(),
+                "labels": labels(),
                 "presets": planning.presets(),
                 "has_runs": self._runs is not None,
-                "most_upload_bytes": traces.MOST_BYTES,
+                "most_upload_bytes": MOST_BYTES,
                 "most_trace_s": TRACES.seconds,
                 "most_rounds": road.MOST_ROUNDS,
             }
@@ -116,8 +127,8 @@ class _Answers:
             return await self._jobs.run(self._planned(request))
 
     async def _planned(self, request: Request) -> Response:
-        asked = await read_table(request)
-        return _told(await while_awaited(request, self._plans.run(planning.planned, asked)))
+        asked, start = await read_table(request), request.query_params.get("from")
+        return _told(await while_awaited(request, self._plans.run(planning.planned, asked, start)))
 
     async def anytime(self, request: Request) -> Response:
         with self._plans.place():
@@ -150,23 +161,43 @@ class _Answers:
     async def trace(self, request: Request) -> Response:
         job = self._jobs.new_name(request.query_params.get("job", ""))
         with self._traces.place():
-            return await self._jobs.run(self._compared(request), job)
+            return await self._jobs.run(self._compared(request, job), job)
 
-    async def _compared(self, request: Request) -> Response:
+    async def _compared(self, request: Request, job: str) -> Response:
         asked = request.query_params
         scenario = planning.scenario_from(table_from(asked.get("tables", "{}")))
-        content = await read_body(request, traces.MOST_BYTES)
+        content = await read_body(request, MOST_BYTES)
         name, section = asked.get("name", ""), asked.get("section", "")
-        work = self._traces.run(traces.compared, content, name, section, scenario, _knows(request))
+        given = content, name, section, scenario, _knows(request)
+        work = self._traces.run(traces.compared, *given, hear=partial(self._jobs.tell, job))
         return _told(await while_awaited(request, work))
+
+    async def trace_stage(self, request: Request) -> Response:
+        return _json(self._jobs.stage(request.query_params.get("job", "")) or {"stage": None})
 
     async def cancel_trace(self, request: Request) -> Response:
         self._jobs.cancel(request.query_params.get("job", ""))
         return _json({"cancelled": True})
 
+    async def map(self, request: Request) -> Response:
+        with self._traces.place():
+            return await self._jobs.run(self._map(request))
+
+    async def _map(self, request: Request) -> Response:
+        content = await read_body(request, MOST_BYTES)
+        work = self._traces.run(maps.drawn, content, request.query_params.get("name", ""))
+        return _told(await while_awaited(request, work))
+
     async def curve(self, request: Request) -> Response:
         run, column = (request.query_params.get(name, "") for name in ("run", "column"))
         return _json(await self._reading.run(self._folder().curve, run, column))
+
+    async def again(self, request: Request) -> Response:
+        folder, names = self._folder(), texts(await read_table(request), "runs", _MOST_AGAIN)
+        return _json(await self._reading.run(folder.again, names))
+
+    async def deployment(self, request: Request) -> Response:
+        return _json(await self._reading.run(self._folder().deployment, request.query_params.get("run", "")))
 
     async def live(self, request: Request) -> Response:
         if self._streams >= _MOST_STREAMS:

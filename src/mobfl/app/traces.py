@@ -1,13 +1,12 @@
 """An uploaded trace: what the road's own rounds look like beside Poisson's, with a plan for each."""
 
-import tempfile
-import zlib
-from pathlib import Path, PurePosixPath
+from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
 
-from mobfl.errors import InputError
+from mobfl.app.taken_over import taken_over
+from mobfl.app.uploads import uploaded
 from mobfl.files.json import plain
 from mobfl.mobility.crossings import Crossings
 from mobfl.mobility.recorded import read_crossings
@@ -19,24 +18,45 @@ from mobfl.rounds.simulation import Promise, simulate
 from mobfl.scenario import Scenario
 from mobfl.theory import Knows
 
-MOST_BYTES = 32 << 20  # as it is sent, and as it is once unpacked
-_KINDS = (".csv", ".txt", ".xml")
 _MOST_ROUNDS = 1_000_000
 
 
-def compared(content: bytes, name: str, section: str, scenario: Scenario, knows: str = "nothing") -> dict[str, Any]:
-    """What the trace is, its best plan, both plans' rounds on it, and the best anytime rounds."""
+_STAGES = ("reading the file", "planning", "planning anytime rounds", "its own plan's rounds", "Theorem 1's rounds")
+
+
+def compared(
+    content: bytes,
+    name: str,
+    section: str,
+    scenario: Scenario,
+    knows: str = "nothing",
+    tell: Callable[[dict[str, Any]], None] = lambda _: None,
+) -> dict[str, Any]:
+    """What the trace is, its best plan, both plans' rounds on it, and the best anytime rounds; `tell` hears how far."""
+
+    def begin(stage: int) -> None:
+        tell({"done": stage, "of": len(_STAGES), "stage": _STAGES[stage]})
+
+    begin(0)
     crossings = _read(content, name, section)
+    begin(1)
     best = plan(scenario, crossings)
-    stay = crossings.dwell_s
+    begin(2)
+    anytime = _anytime(scenario, crossings, knows)
+    simulations = list[dict[str, Any]]()
+    for stage, each in enumerate(_plans(best), 3):
+        begin(stage)
+        simulations.append(_rounds(scenario, crossings, *each))
+    stay = crossings.stays_s
     answer = {
         "crossings": len(crossings),
         "arrivals_per_s": crossings.arrivals_per_s,
         "dwell_s": float(stay.mean()),
         "dwell_sd_s": float(stay.std()),
         "plan": best.to_dict(),
-        "anytime": _anytime(scenario, crossings, knows),
-        "simulations": [_rounds(scenario, crossings, *each) for each in _plans(best)],
+        "road": taken_over(scenario, crossings) if best.reason is None else None,
+        "anytime": anytime,
+        "simulations": simulations,
     }
     return plain(answer)
 
@@ -73,38 +93,6 @@ def _rounds(scenario: Scenario, crossings: Crossings, title: str, h: int, t: flo
 
 
 def _read(content: bytes, name: str, section: str) -> Crossings:
-    """The crossings, through a file that is gone afterwards; only the ending of its name is taken from outside."""
-    plain_name = PurePosixPath(name.replace("\\", "/")).name
-    packed = plain_name.lower().endswith(".gz")
-    kind = PurePosixPath(plain_name[:-3] if packed else plain_name).suffix.lower()
-    if kind not in _KINDS:
-        raise InputError(f"a trace must be a .csv, .txt or .xml file (.gz allowed), got {plain_name!r}")
     where = parse_section(section) if section else None
-    # A file without a name: it is gone with this process, however that ends.
-    with tempfile.TemporaryFile() as unnamed:
-        unnamed.write(_unpacked(content) if packed else content)
-        unnamed.seek(0)
-        file = Path(f"/dev/fd/{unnamed.fileno()}")
-        try:
-            return read_crossings(file, where, kind)
-        except InputError as error:
-            raise InputError(_in_the_page(line, file, plain_name) for line in error.lines) from None
-
-
-def _in_the_page(line: str, file: Path, name: str) -> str:
-    """A reader's sentence with the name that the person knows, and without what the command line calls things."""
-    return line.replace(str(file), name)
-
-
-def _unpacked(content: bytes) -> bytes:
-    """What was packed by gzip; a little that unpacks to very much is refused on the way."""
-    unpacker = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
-    try:
-        text = unpacker.decompress(content, MOST_BYTES + 1)
-    except zlib.error as error:
-        raise InputError(f"a .gz file must be packed by gzip, got {error}") from None
-    if len(text) > MOST_BYTES:
-        raise InputError(f"a trace must be at most {MOST_BYTES} bytes when unpacked, got more")
-    if not unpacker.eof:
-        raise InputError("a .gz file must be complete, got only a part")
-    return text
+    with uploaded(content, name) as (file, kind):
+        return read_crossings(file, where, kind)

@@ -26,7 +26,7 @@ from mobfl.app.background import in_thread
 from mobfl.errors import InputError
 
 _CONTEXT = multiprocessing.get_context("forkserver")
-_LOADED = ["mobfl.cli", "mobfl.app.planning", "mobfl.app.road", "mobfl.app.traces", "scipy.stats"]
+_LOADED = ["mobfl.cli", "mobfl.app.planning", "mobfl.app.road", "mobfl.app.traces", "mobfl.app.maps", "scipy.stats"]
 _MIB = 1 << 20
 
 
@@ -69,10 +69,13 @@ class Lane:
         finally:
             self._inside -= 1
 
-    async def run(self, function: Callable[..., Any], *given: Any) -> Answer:
-        """What the function returns, as JSON; it is ended when its time is over or nobody waits any more."""
+    async def run(self, function: Callable[..., Any], *given: Any, hear: Callable[[Any], None] | None = None) -> Answer:
+        """What the function returns, as JSON; it is ended when its time is over or nobody waits any more.
+
+        With `hear` the function is given a `tell`, and what it tells on the way is heard here.
+        """
         async with self._free:
-            work = _Work(self._limits, function, *given)
+            work = _Work(hear, self._limits, function, *given)
             try:
                 async with asyncio.timeout(self._limits.seconds):
                     return await in_thread(work.done)
@@ -99,8 +102,8 @@ def warm_up() -> None:
 class _Work:
     """One piece of work and its process, which may be ended by anybody at any time."""
 
-    def __init__(self, *asked: Any) -> None:
-        self._asked = asked
+    def __init__(self, hear: Callable[[Any], None] | None, *asked: Any) -> None:
+        self._asked, self._hear = (hear is not None, *asked), hear
         self._ours, self._theirs = _CONTEXT.Pipe()
         self._process = _CONTEXT.Process(target=_work, args=(self._theirs,), daemon=True)
         self._begun = self._over = False
@@ -114,7 +117,7 @@ class _Work:
             try:
                 self._may_be_ended()
                 self._ours.send(self._asked)
-                answer = Answer(int(self._ours.recv_bytes()), self._ours.recv_bytes())
+                answer = self._answer()
             except (EOFError, OSError):
                 self._process.join()
                 raise RuntimeError(f"a worker ended with status {self._process.exitcode} and no answer") from None
@@ -124,6 +127,14 @@ class _Work:
         if answer.status == _OUT_OF_MEMORY:
             raise MemoryError
         return answer
+
+    def _answer(self) -> Answer:
+        while True:
+            answer = Answer(int(self._ours.recv_bytes()), self._ours.recv_bytes())
+            if answer.status != _ON_THE_WAY:
+                return answer
+            if self._hear is not None:
+                self._hear(json.loads(answer.content))
 
     def _may_be_ended(self) -> None:
         with self._touching:
@@ -141,18 +152,24 @@ class _Work:
 # ---- in the process ---------------------------------------------------------------------------------
 
 _OUT_OF_MEMORY = 507
+_ON_THE_WAY = 100
 
 
 def _work(page: Connection) -> None:
     _end_with_the_page()
-    limits, function, *given = page.recv()
+    heard, limits, function, *given = page.recv()
     _limit(limits)
+    tell = {"tell": lambda stage: _send(page, _ON_THE_WAY, stage)} if heard else {}
     try:
-        status, content = 200, function(*given)
+        status, content = 200, function(*given, **tell)
     except InputError as error:
         status, content = 400, {"errors": error.lines}
     except MemoryError:
         status, content = _OUT_OF_MEMORY, None
+    _send(page, status, content)
+
+
+def _send(page: Connection, status: int, content: Any) -> None:
     page.send_bytes(str(status).encode())
     page.send_bytes(json.dumps(content, allow_nan=False).encode())
 

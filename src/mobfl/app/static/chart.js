@@ -45,15 +45,16 @@ export function niceTop(value) {
 }
 
 /** Grid, numbers and names of two axes. */
-export function drawAxes(pen, x, y, { xName, yName, colours, whole = false }) {
+export function drawAxes(pen, x, y, { xName, yName, colours, wholeX = false, wholeY = false }) {
   const bottom = Math.max(y.from, y.to);
   const number = (value) => String(Number(value.toPrecision(6))).replace("-", "−");
   for (const value of x.ticks(Math.max(3, Math.abs(x.to - x.from) / 80))) {
+    if (wholeX && !Number.isInteger(value)) continue;
     straight(pen, x.at(value), y.from, x.at(value), y.to, { stroke: colours.line, width: 0.6 });
     pen.text(number(value), x.at(value), bottom + 15, { fill: colours.soft, align: "center" });
   }
   for (const value of y.ticks(Math.max(3, Math.abs(y.to - y.from) / 45))) {
-    if (whole && !Number.isInteger(value)) continue;
+    if (wholeY && !Number.isInteger(value)) continue;
     straight(pen, x.from, y.at(value), x.to, y.at(value), { stroke: colours.line, width: 0.6 });
     pen.text(number(value), x.from - 6, y.at(value), { fill: colours.soft, align: "right", baseline: "middle" });
   }

@@ -1,12 +1,24 @@
 // A figure on the page: one function draws it, on a canvas to be seen and into an SVG to be saved.
 
+import { save } from "./page.js";
+
 const FONT = "system-ui, sans-serif";
 
-/** The page's colours as they are now, light or dark. */
-export function look() {
-  const style = getComputedStyle(document.documentElement);
+/** The page's colours as they are now, light or dark, or those of an element. */
+export function look(of = document.documentElement) {
+  const style = getComputedStyle(of);
   const names = ["text", "soft", "line", "page", "note", "accent", "second", "bad", "asphalt"];
   return Object.fromEntries(names.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
+}
+
+/** For paper: light, whatever the page is. */
+function lightLook() {
+  const sheet = document.createElement("div");
+  sheet.className = "light";
+  document.body.append(sheet);
+  const colours = look(sheet);
+  sheet.remove();
+  return colours;
 }
 
 /** Only if it has to be: a canvas that is resized is a new one, and costs as much. */
@@ -157,6 +169,16 @@ class SvgPen {
   }
 }
 
+/** Buttons that save figures by name, as SVG or PNG. */
+export function bindSaves(figures) {
+  for (const button of document.querySelectorAll("[data-save]")) {
+    const { save: which, as } = button.dataset;
+    if (!figures[which]) continue;
+    const content = () => (as === "svg" ? figures[which].toSvg() : figures[which].toPng());
+    button.addEventListener("click", async () => save(`mobfl-${which}.${as}`, await content()));
+  }
+}
+
 const round = (value) => Math.round(100 * value) / 100;
 const escaped = (text) => String(text).replace(/[&<>"]/g, (each) => `&#${each.charCodeAt(0)};`);
 
@@ -179,11 +201,10 @@ export class Figure {
 
   show() {
     const { clientWidth: width, clientHeight: height } = this.canvas;
-    if (width > 0) this.#on(this.canvas, width, height, window.devicePixelRatio || 1);
+    if (width > 0) this.#on(this.canvas, width, height, window.devicePixelRatio || 1, look());
   }
 
-  #on(canvas, width, height, scale) {
-    const colours = look();
+  #on(canvas, width, height, scale, colours) {
     const pen = new CanvasPen(canvas, width, height, scale);
     pen.rect(0, 0, width, height, colours.page);
     this.draw(pen, width, height, colours);
@@ -191,7 +212,7 @@ export class Figure {
 
   toSvg() {
     const { clientWidth: width, clientHeight: height } = this.canvas;
-    const [pen, colours] = [new SvgPen(width, height), look()];
+    const [pen, colours] = [new SvgPen(width, height), lightLook()];
     pen.rect(0, 0, width, height, colours.page);
     this.draw(pen, width, height, colours);
     return new Blob([pen.toString()], { type: "image/svg+xml" });
@@ -199,7 +220,7 @@ export class Figure {
 
   async toPng() {
     const canvas = document.createElement("canvas");
-    this.#on(canvas, this.canvas.clientWidth, this.canvas.clientHeight, 3);
+    this.#on(canvas, this.canvas.clientWidth, this.canvas.clientHeight, 3, lightLook());
     return new Promise((done) => canvas.toBlob(done, "image/png"));
   }
 }

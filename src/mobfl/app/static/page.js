@@ -68,6 +68,7 @@ export function brief(value, digits = 4) {
 }
 
 export const percent = (value) => (value === null || value === undefined ? "–" : `${(100 * value).toFixed(1)} %`);
+export const megabytes = (bytes) => `${brief(bytes / 1e6, 3)} MB`;
 export const seconds = (value) => (value === null || value === undefined ? "–" : `${brief(value)} s`);
 
 /** Calls `draw` before the next frame, once however often it is asked. */

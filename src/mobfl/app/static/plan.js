@@ -2,25 +2,26 @@
 
 import { KNOWLEDGE } from "./anytime.js";
 import { bestAnytime, plansAnytime } from "./anytime_optimum.js";
-import { Figure } from "./figure.js";
+import { Figure, bindSaves } from "./figure.js";
+import { PlanCommands } from "./plan_commands.js";
 import { MOST_STEPS, bestPlan } from "./optimum.js";
 import { brief, byId, linesOf, oncePerFrame, percent, post, save, say, seconds, whenAtRest } from "./page.js";
 import { comparedSteps, drawCurves, drawSurface, extent, surfaceAxes, surfaceOf } from "./surface.js";
+import { planIn, unmarked } from "./typed.js";
 import { conditions, fits, maxLocalSteps, minDelay, promise } from "./theory.js";
 
 const AT_REST_MS = 150;
 const PAUSE_MS = 400; // before rounds are simulated: many plans pass while a slider moves
-const NO_CROWD =
-  "The quick plan finds no H and T for which mean transfer times let anybody upload in time. Rounds may still get uploads: see Road, or widen the band.";
 const ONLY_SERVER =
   "Steps of this law are planned by the server, once a value rests; the pictures show exponential steps only.";
 
 export class PlanView {
   /** `asked` and `compared` are what a person wants to see besides the optimum; `knows` is of anytime rounds. */
   constructor(state, onChange) {
-    Object.assign(this, { state, onChange, asked: null, compared: null, knows: KNOWLEDGE[0], redraws: 0 });
+    Object.assign(this, { state, onChange, asked: null, typing: false, compared: null, knows: KNOWLEDGE[0], redraws: 0 });
     Object.assign(this, { told: null, toldAnytime: null, delivered: null });
     this.figures = { surface: new Figure(byId("surface"), () => {}), curves: new Figure(byId("curves"), () => {}) };
+    this.commands = new PlanCommands(this);
     this.draw = oncePerFrame(() => this.#draw());
     this.settle = whenAtRest(() => this.#askServer(), AT_REST_MS);
     state.watch(() => this.changed());
@@ -50,7 +51,17 @@ export class PlanView {
 
   /** Looks at another H and T, or at none. */
   askAbout(h, t) {
+    unmarked(byId("ask-h"), byId("ask-t"));
+    this.typing = false;
     this.asked = h > 0 && t > 0 ? { h: Math.max(1, Math.round(h)), t } : null;
+    this.draw();
+    this.onChange();
+  }
+
+  /** What is typed stays as it is, also while it is no plan yet. */
+  #askTyped() {
+    this.typing = true;
+    this.asked = planIn(byId("ask-h"), byId("ask-t")).plan ?? null;
     this.draw();
     this.onChange();
   }
@@ -92,7 +103,7 @@ export class PlanView {
     this.anytime = null;
     if (this.told) this.road = transfers ? conditions({ ...this.state.tables(), link: transfers }) : null;
     this.#showNumbers();
-    say(byId("plan-says"), transfers && !this.best.objective ? [NO_CROWD] : (lines ?? []));
+    say(byId("plan-says"), lines ?? []);
     if (this.told) {
       this.#showFigures();
       this.#showAsked();
@@ -128,7 +139,7 @@ export class PlanView {
     const tables = this.state.tables();
     if (this.state.hasRadio) return this.#askOnRadio(tables, signal);
     await Promise.all([
-      this.#ask("/api/plan", tables, signal, (told) => (this.told = told)),
+      this.#ask(this.#planPath(), tables, signal, (told) => (this.told = told)),
       this.#ask(`/api/anytime?knows=${this.knows}`, tables, signal, (told) => (this.toldAnytime = told)),
     ]);
   }
@@ -136,7 +147,7 @@ export class PlanView {
   /** First the quick plan; then what rounds make of it. Anytime rounds have no such plan. */
   async #askOnRadio(tables, signal) {
     this.toldAnytime = { lines: [] };
-    await this.#ask("/api/plan", tables, signal, (told) => (this.told = told));
+    await this.#ask(this.#planPath(), tables, signal, (told) => (this.told = told));
     await new Promise((done) => setTimeout(done, PAUSE_MS));
     const { local_steps, round_s } = this.told?.best ?? {};
     if (signal.aborted || !local_steps) return;
@@ -145,23 +156,31 @@ export class PlanView {
       if (!signal.aborted) this.delivered = delivered;
     } catch (error) {
       if (error.name === "AbortError") return;
-      this.delivered = { lines: linesOf(error) };
+      this.delivered = { lines: this.#linesOf(error) };
     }
     this.draw();
+  }
+
+  #planPath() {
+    return `/api/plan?${new URLSearchParams({ from: this.state.preset })}`;
   }
 
   /** Keeps what is answered, unless it is about another road by then. */
   async #ask(path, tables, signal, keep) {
     try {
-      const { plan, contributing_visit_prob: visits, toml, transfers } = await post(path, tables, signal);
+      const { plan, contributing_visit_prob: visits, toml, command, transfers } = await post(path, tables, signal);
       if (signal.aborted) return;
       const best = { ...plan, uploads: plan.expected_uploads, valid: plan.valid_round_prob };
-      keep({ best, visits, toml, transfers, lines: plan.reason ? [`No plan is possible: ${plan.reason}.`] : [] });
+      keep({ best, visits, toml, command, transfers, lines: plan.reason ? [this.state.worded(`No plan is possible: ${plan.reason}.`)] : [] });
     } catch (error) {
       if (error.name === "AbortError") return;
-      keep({ lines: linesOf(error), toml: null });
+      keep({ lines: this.#linesOf(error), toml: null });
     }
     this.draw();
+  }
+
+  #linesOf(error) {
+    return linesOf(error).map(this.state.worded);
   }
 
   #showNumbers() {
@@ -169,6 +188,7 @@ export class PlanView {
     this.#showAnytime();
     this.#showRadio();
     byId("beside").textContent = this.#besideThem();
+    this.commands.show();
     Object.assign(byId("results").dataset, { settled: this.told !== null, anytime: this.toldAnytime !== null });
   }
 
@@ -218,6 +238,17 @@ export class PlanView {
     return `Planner: ${best.planner}. With this H and T ${times}. The pictures are for constant seconds of that mean.${rounds}`;
   }
 
+  /** What stands behind a command's name for this scenario; null until the server has told it. */
+  get words() {
+    if (!this.told?.toml) return null;
+    return this.told.command?.words ?? `${this.state.preset}.toml`;
+  }
+
+  /** The H of the lower figure. */
+  get shownSteps() {
+    return this.compared ?? (this.best && this.road ? comparedSteps(this.road, this.best.local_steps) : []);
+  }
+
   #noise() {
     return this.state.values.get("training.noise_uploads") > 0;
   }
@@ -236,7 +267,7 @@ export class PlanView {
     for (const figure of Object.values(this.figures)) figure.draw = () => {};
     if (best?.objective > 0 && road) {
       this.reach = extent(road, best, this.anytime);
-      const compared = this.compared ?? comparedSteps(road, best.local_steps);
+      const compared = this.shownSteps;
       const shown = {
         road,
         best,
@@ -264,14 +295,19 @@ export class PlanView {
   }
 
   #showAsked() {
-    const [h, t] = [byId("ask-h"), byId("ask-t")];
-    if (document.activeElement !== h) h.value = this.asked?.h ?? "";
-    if (document.activeElement !== t) t.value = this.asked ? Number(this.asked.t.toPrecision(5)) : "";
+    if (!this.typing) {
+      byId("ask-h").value = this.asked?.h ?? "";
+      byId("ask-t").value = this.asked ? Number(this.asked.t.toPrecision(5)) : "";
+    }
     byId("asked-says").textContent = this.#sentence();
+    byId("pin-plan").disabled = !this.asked;
   }
 
   #sentence() {
     const answer = this.#answer();
+    const fields = [byId("ask-h"), byId("ask-t")];
+    if (this.typing && !this.asked && fields.some(({ value, validity }) => value || validity.badInput))
+      return `${planIn(...fields).mistakes.join(". ")}.`;
     if (!answer) return "Choose a point to see what it would give.";
     const { local_steps: h, round_s: t } = answer;
     const takes = `${h} steps take at least ${seconds(minDelay(this.road, h))} with both transfers`;
@@ -293,7 +329,7 @@ export class PlanView {
     surface.addEventListener("pointermove", (event) => event.buttons && this.#point(event));
     surface.addEventListener("keydown", (event) => this.#key(event));
     for (const id of ["ask-h", "ask-t"]) {
-      byId(id).addEventListener("input", () => this.askAbout(byId("ask-h").valueAsNumber, byId("ask-t").valueAsNumber));
+      byId(id).addEventListener("input", () => this.#askTyped());
     }
     byId("ask-nothing").addEventListener("click", () => this.askAbout(0, 0));
     byId("compared").addEventListener("input", (event) => this.compare(event.target.value));
@@ -301,9 +337,7 @@ export class PlanView {
       this.know(event.target.value);
       this.changed();
     });
-    for (const button of document.querySelectorAll("[data-save]")) {
-      button.addEventListener("click", () => this.#save(button.dataset.save, button.dataset.as));
-    }
+    bindSaves(this.figures);
     byId("save-toml").addEventListener("click", () => this.#saveToml());
   }
 
@@ -327,11 +361,6 @@ export class PlanView {
     const { h, t } = this.asked ?? { h: this.best.local_steps, t: this.best.round_s };
     const step = this.reach.round_s / 200;
     this.askAbout(Math.max(1, h + dh), Math.max(step / 5, t + dt * step));
-  }
-
-  async #save(which, as) {
-    const figure = this.figures[which];
-    save(`mobfl-${which}.${as}`, as === "svg" ? figure.toSvg() : await figure.toPng());
   }
 
   /** The scenario's own TOML; of one that is not valid there is none. */

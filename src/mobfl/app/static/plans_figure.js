@@ -3,7 +3,8 @@
 import { Axis, DASHES, SERIES, drawAxes, legendPlaces, niceTop } from "./chart.js";
 import { Figure } from "./figure.js";
 import { brief, byId, element, seconds } from "./page.js";
-import { reachOf } from "./runs.js";
+import { reachOf } from "./overlay.js";
+import { reached } from "./series.js";
 import { conditions, forPictures, minDelay, promise } from "./theory.js";
 
 const MARGIN = 62; // left and right, in pixels
@@ -76,9 +77,8 @@ export class PlansFigure {
 
   #look() {
     this.rowsShown = (this.rows ?? []).filter(({ setting }) => setting === byId("fig3-setting").value);
-    const reached = (row) => (this.column === "loss" ? row.min_loss : row.kpis?.[this.column]?.best);
     this.points = this.rowsShown
-      .map((row) => ({ row, h: row.local_steps, t: row.round_s, value: reached(row) }))
+      .map((row) => ({ row, h: row.local_steps, t: row.round_s, value: reached(row, this.column) }))
       .filter(({ value }) => value !== null && value !== undefined)
       .sort((a, b) => a.h - b.h || a.t - b.t);
     this.steps = [...new Set(this.points.map(({ h }) => h))];

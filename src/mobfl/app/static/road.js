@@ -1,17 +1,20 @@
 // The view of the rounds: vehicles pass as the server's rows say, and the counters run beside the theory's expectation.
 
+import { showCommands } from "./commands.js";
 import { Figure } from "./figure.js";
 import { brief, byId, linesOf, percent, post, say, whenAtRest } from "./page.js";
+import { MapView } from "./map.js";
 import { drawConvergence, drawSection, stageLegend } from "./road_picture.js";
 import { TraceView } from "./trace.js";
+import { planIn, unmarked, wholeIn } from "./typed.js";
 
 const AT_ONCE = 100; // rounds per question
 const AHEAD = 60; // rounds that are known before they are needed
 const FLASH = 0.08; // of a round: how long a failure is shown
 
 export class RoadView {
-  constructor(state, plan, start) {
-    Object.assign(this, { state, plan, mostRounds: start.most_rounds, chosen: null, playing: false, stale: true });
+  constructor(state, plan, start, parameters, onChange) {
+    Object.assign(this, { state, plan, mostRounds: start.most_rounds, onChange, typed: false, playing: false, stale: true });
     this.#forget();
     this.figures = [
       new Figure(byId("section"), (...given) => drawSection(...given, this.#moment())),
@@ -19,12 +22,29 @@ export class RoadView {
     ];
     this.beginSoon = whenAtRest(() => this.#begin(), 200);
     this.#listen();
+    this.read(parameters);
     state.watch(() => {
-      this.chosen = null;
+      this.typed = false;
       if (byId("view-road").hidden) this.stale = true;
       else this.beginSoon();
     });
-    new TraceView(state, plan, start);
+    this.trace = new TraceView(state, plan, start);
+    this.map = new MapView(start);
+  }
+
+  /** H, T and the seed, unless they are the usual ones. */
+  toParameters(parameters) {
+    if (this.typed && this.round_s > 0) parameters.set("round", `${this.local_steps},${this.round_s}`);
+    if (this.seed) parameters.set("seed", this.seed);
+  }
+
+  /** Takes over what an address says. */
+  read(parameters) {
+    const [h, t] = (parameters.get("round") ?? "").split(",");
+    this.typed = t !== undefined;
+    if (this.typed) [byId("road-h").value, byId("road-t").value] = [h, t];
+    byId("road-seed").value = parameters.get("seed") ?? "0";
+    this.stale = true;
   }
 
   draw() {
@@ -56,23 +76,43 @@ export class RoadView {
     this.begun = this.#beginWithPlan();
   }
 
-  /** From the first round on, with the plan that was chosen or the best one. */
+  /** From the first round on, with the plan that was typed or the best one. */
   async #beginWithPlan() {
     const beginning = (this.beginning = {});
-    const best = this.chosen ? null : await this.plan.settled();
+    const { wanted, mistakes } = this.typed ? this.#typedPlan() : await this.#bestPlan(beginning);
     if (this.beginning !== beginning) return;
     this.#forget();
     this.#showLegend();
-    const wanted = this.chosen ?? (best && [best.local_steps, best.round_s]);
-    const fields = [byId("road-h"), byId("road-t")];
-    if (!this.chosen) fields.forEach((field, i) => (field.value = wanted ? Number(wanted[i].toPrecision(6)) : ""));
     [this.local_steps, this.round_s] = wanted ?? [0, 0];
-    say(byId("road-says"), wanted ? [] : ["There is no plan for this road: see Plan, or give H and T."]);
+    say(byId("road-says"), mistakes);
     this.#showCounters();
     this.draw();
+    this.onChange();
     if (!wanted) return this.#pause();
     await this.#fetch();
     this.draw();
+  }
+
+  /** Only the best plan is written into the fields; what a person types there is left alone. */
+  async #bestPlan(beginning) {
+    const best = await this.plan.settled();
+    const wanted = best && [best.local_steps, best.round_s];
+    if (this.beginning !== beginning) return {};
+    const fields = [byId("road-h"), byId("road-t")];
+    unmarked(...fields);
+    fields.forEach((field, i) => (field.value = wanted ? Number(wanted[i].toPrecision(6)) : ""));
+    const { value: seed, mistake } = wholeIn(byId("road-seed"), "seed", 0);
+    this.seed = seed;
+    if (mistake) return { mistakes: [`${mistake}.`] };
+    return { wanted, mistakes: wanted ? [] : ["There is no plan for this road: see Plan, or give H and T."] };
+  }
+
+  #typedPlan() {
+    const { plan, mistakes } = planIn(byId("road-h"), byId("road-t"));
+    const { value: seed, mistake } = wholeIn(byId("road-seed"), "seed", 0);
+    this.seed = seed;
+    const lines = [...mistakes, ...(mistake ? [mistake] : [])].map((line) => `${line}.`);
+    return { wanted: lines.length ? null : [plan.h, plan.t], mistakes: lines };
   }
 
   /** The next rounds; of questions that were overtaken by a new beginning the answers are left. */
@@ -81,15 +121,16 @@ export class RoadView {
     const count = Math.min(AT_ONCE, this.mostRounds - first);
     if (this.asking || count <= 0) return;
     const asking = (this.asking = {});
-    const slow = setTimeout(
-      () => say(byId("road-says"), ["Simulating … the first time this takes a while, kernels are compiled."], false),
-      1000,
-    );
+    let waiting = first === 0; // for what stands there, or is said while it takes long
+    const slow = setTimeout(() => {
+      waiting = true;
+      say(byId("road-says"), ["Simulating … the first time this takes a while, kernels are compiled."], false);
+    }, 1000);
     const asked = {
       tables: this.state.tables(),
       local_steps: this.local_steps,
       round_s: this.round_s,
-      seed: byId("road-seed").valueAsNumber || 0,
+      seed: this.seed,
       first,
       count,
     };
@@ -99,13 +140,13 @@ export class RoadView {
       this.rounds.push(...came.rounds);
       for (const row of came.vehicles) (this.vehicles[row.round] ??= []).push(row);
       this.known = first + count;
-      if (first === 0) say(byId("road-says"), []);
+      if (waiting) say(byId("road-says"), []);
       if (first === 0) this.expected = { uploads: came.expected_uploads, reach: came.reach };
       this.#showCounters();
     } catch (error) {
       if (this.asking !== asking) return;
       this.#pause();
-      say(byId("road-says"), linesOf(error));
+      say(byId("road-says"), linesOf(error).map(this.state.worded));
     } finally {
       clearTimeout(slow);
     }
@@ -123,6 +164,7 @@ export class RoadView {
   #pause() {
     this.playing = false;
     byId("road-play").textContent = "Play";
+    this.#showCommand();
     byId("road-play").setAttribute("aria-pressed", "false");
   }
 
@@ -178,13 +220,12 @@ export class RoadView {
     byId("road-step").addEventListener("click", () => this.#nextRound());
     byId("road-again").addEventListener("click", () => this.#begin());
     byId("road-best").addEventListener("click", () => {
-      this.chosen = null;
+      this.typed = false;
       this.#begin();
     });
     for (const id of ["road-h", "road-t", "road-seed"]) {
       byId(id).addEventListener("input", () => {
-        const [h, t] = [byId("road-h").valueAsNumber, byId("road-t").valueAsNumber];
-        this.chosen = h > 0 && t > 0 ? [h, t] : this.chosen;
+        this.typed ||= id !== "road-seed";
         this.beginSoon();
       });
     }
@@ -204,9 +245,19 @@ export class RoadView {
     byId("road-expected-empty").textContent = this.expected ? percent(Math.exp(-this.expected.uploads)) : "–";
     byId("road-lost-clock").textContent = this.lost.clock;
     byId("road-lost-radio").textContent = this.lost.radio;
+    if (!this.playing) this.#showCommand();
     const inRound_s = this.now_s - this.done * this.round_s;
     byId("road-clock").textContent =
       this.round_s > 0 ? `round ${this.done + 1}, ${inRound_s.toFixed(1)} of ${brief(this.round_s)} s` : "";
+  }
+
+  /** As many rounds as have passed here, so that the counters can be compared. */
+  #showCommand() {
+    const { words } = this.plan;
+    byId("road-commands").hidden = !words || this.round_s <= 0;
+    if (byId("road-commands").hidden) return;
+    const asked = `--plan ${this.local_steps},${this.round_s} --rounds ${this.done || 10_000} --seed ${this.seed}`;
+    showCommands(byId("road-command"), [[`mobfl simulate ${words} ${asked}`]]);
   }
 
   /** What there is to see with a radio, or without one. */

@@ -1,6 +1,7 @@
 // The scenario that is being looked at: its values by dotted key, and the address that holds it.
 
 import { conditions } from "./theory.js";
+import { wordsOf } from "./words.js";
 
 const SECONDS = ["link.download_s", "link.upload_s"];
 const SHARE_ROUNDING = 1e-9;
@@ -10,7 +11,8 @@ const USUAL_RADIO = "paper-radio"; // whose radio a road gets that had none
 const LIDAR2D_BYTES = 62_632; // in float32
 
 export class ScenarioState {
-  constructor({ fields, presets }) {
+  constructor({ fields, presets, labels }) {
+    this.worded = wordsOf(labels);
     this.fields = new Map(fields.map((field) => [field.key, field]));
     this.presets = new Map(Object.entries(presets).map(([name, { tables }]) => [name, flat(tables)]));
     this.listeners = [];
@@ -123,6 +125,11 @@ export class ScenarioState {
 
   /** The first value that cannot be computed with, as a sentence; the server knows the other rules. */
   mistake() {
+    const found = this.#mistake();
+    return found && this.worded(found);
+  }
+
+  #mistake() {
     for (const [key, value] of this.values) {
       const rule = this.brokenRule(key, value);
       if (rule) return `${key} must be ${rule}, got ${value === null ? "nothing" : value}`;

@@ -7,6 +7,7 @@ import { brief } from "./page.js";
 import { fits, forPictures, maxLocalSteps, minDelay, promise } from "./theory.js";
 
 const SHARES = [0.25, 0.5, 0.75, 0.9, 0.97]; // of the best g, for the contour lines
+const LABEL_PX = 15; // of a contour line, with the room around it
 const CIVIDIS = "00224e 123570 3b496c 575d6d 707173 8a8678 a59c74 c3b369 e1cc55 fee838"
   .split(" ")
   .map((colour) => [0, 2, 4].map((at) => parseInt(colour.slice(at, at + 2), 16)));
@@ -46,15 +47,13 @@ export function surfaceOf(road, { steps, round_s }) {
 export function drawSurface({ road, best, grid, reach, asked, symbol }) {
   return (pen, width, height, colours) => {
     const { t, h } = surfaceAxes({ width, height }, reach);
-    drawAxes(pen, t, h, { xName: "round length T (s)", yName: "local steps H", colours, whole: true });
+    drawAxes(pen, t, h, { xName: "round length T (s)", yName: "local steps H", colours, wholeY: true });
     pen.within(t.from, h.to, t.to - t.from, h.from - h.to, () => {
       pen.image(coloured(grid, best.objective), t.from, h.to, t.to - t.from, h.from - h.to);
-      for (const share of SHARES) {
-        pen.line(contour(grid, share * best.objective, t, h), {
-          stroke: share < 0.5 ? "#ffffff" : "#000000",
-          width: 0.8,
-        });
-      }
+      const contours = SHARES.map((share) => ({ share, points: contour(grid, share * best.objective, t, h) }));
+      for (const { share, points } of contours)
+        pen.line(points, { stroke: share < 0.5 ? "#ffffff" : "#000000", width: 0.8 });
+      drawShares(pen, contours, t.at((best.round_s + reach.round_s) / 2), h.from);
       drawBorder(pen, road, t, h, reach, colours);
     });
     drawScale(pen, width, height, best.objective, symbol, colours);
@@ -120,6 +119,23 @@ function contour({ g, columns, rows }, level, t, h) {
     }
   }
   return lines;
+}
+
+/** What share of the best g a contour line is, where it is lowest near `x`; what would lie over another is left out. */
+function drawShares(pen, contours, x, bottom) {
+  const taken = [];
+  for (const { share, points } of contours.toReversed()) {
+    const seen = points.filter((point) => point && point[1] < bottom - LABEL_PX / 2);
+    if (!seen.length) continue;
+    const nearest = Math.min(...seen.map((point) => Math.abs(point[0] - x)));
+    const place = seen
+      .filter((point) => Math.abs(point[0] - x) <= nearest + LABEL_PX)
+      .reduce((a, b) => (b[1] > a[1] ? b : a));
+    if (taken.some((other) => Math.abs(other - place[1]) < LABEL_PX)) continue;
+    taken.push(place[1]);
+    const style = { fill: "#000000", halo: "#ffffff", size: 11, align: "center", baseline: "middle" };
+    pen.text(`${Math.round(100 * share)} %`, place[0], place[1], style);
+  }
 }
 
 const CORNERS = [0, 1, 1, 0].map((right, k) => [right, Number(k > 1)]); // of a cell, all around

@@ -2,7 +2,7 @@
 
 import { Axis, drawAxes, niceTop } from "./chart.js";
 import { Figure } from "./figure.js";
-import { ask, brief, byId, element, linesOf, percent, say, seconds } from "./page.js";
+import { ask, brief, byId, element, linesOf, megabytes, percent, say, seconds } from "./page.js";
 
 const KNOWN = {
   nothing: "leaving unknown",
@@ -14,6 +14,7 @@ const KNOWN = {
 export class TraceView {
   constructor(state, plan, { most_upload_bytes, most_trace_s }) {
     Object.assign(this, { state, plan, mostBytes: most_upload_bytes, mostSeconds: most_trace_s, figures: [], job: null });
+    byId("trace-limit").textContent = `At most ${megabytes(most_upload_bytes)}, packed or not.`;
     addEventListener("resize", () => this.#draw());
     byId("trace").addEventListener("submit", (event) => {
       event.preventDefault();
@@ -26,7 +27,7 @@ export class TraceView {
     const [file] = byId("trace-file").files;
     if (!file) return say(byId("trace-says"), ["Choose a file first."]);
     if (file.size > this.mostBytes)
-      return say(byId("trace-says"), [`A trace must be at most ${this.mostBytes} bytes, got ${file.size}.`]);
+      return say(byId("trace-says"), [`A trace must be at most ${megabytes(this.mostBytes)}, got ${megabytes(file.size)}.`]);
     byId("trace-result").replaceChildren();
     say(byId("trace-says"), [`Comparing ${file.name} with Poisson traffic …`], false);
     const job = this.#begin();
@@ -42,7 +43,7 @@ export class TraceView {
       const came = await ask(`/api/trace?${asked}`, { method: "POST", body: file, signal });
       this.#show(file.name, came);
     } catch (error) {
-      const lines = signal.aborted ? [`Cancelled after ${job.seconds()} s.`] : linesOf(error);
+      const lines = signal.aborted ? [`Cancelled after ${job.seconds()} s.`] : linesOf(error).map(this.state.worded);
       say(byId("trace-says"), lines, !signal.aborted);
     } finally {
       this.#end();
@@ -54,7 +55,11 @@ export class TraceView {
     const since = performance.now();
     const name = Array.from(crypto.getRandomValues(new Uint32Array(4)), (number) => number.toString(36)).join("-");
     const seconds = () => Math.floor((performance.now() - since) / 1000);
-    const tick = () => (byId("trace-clock").textContent = `${seconds()} s, at most ${this.mostSeconds} s`);
+    const tick = () => {
+      byId("trace-clock").textContent = `${seconds()} s, at most ${this.mostSeconds} s`;
+      this.#follow(name);
+    };
+    this.#showStage({ done: null, stage: "sending the file" });
     this.job = { name, seconds, call: new AbortController(), clock: setInterval(tick, 1000) };
     tick();
     byId("trace-go").disabled = true;
@@ -62,10 +67,25 @@ export class TraceView {
     return this.job;
   }
 
+  /** How far the server is. */
+  async #follow(name) {
+    const came = await ask(`/api/trace?${new URLSearchParams({ job: name })}`).catch(() => null);
+    if (came?.stage && this.job?.name === name) this.#showStage(came);
+  }
+
+  #showStage({ done, of, stage }) {
+    const bar = byId("trace-progress");
+    byId("trace-far").hidden = false;
+    if (done === null) bar.removeAttribute("value");
+    else Object.assign(bar, { max: of, value: done });
+    byId("trace-stage").textContent = done === null ? `${stage} …` : `step ${done + 1} of ${of}: ${stage} …`;
+  }
+
   #end() {
     clearInterval(this.job.clock);
     byId("trace-clock").textContent = "";
     byId("trace-go").disabled = false;
+    byId("trace-far").hidden = true;
     byId("trace-cancel").hidden = true;
     this.job = null;
   }
@@ -94,10 +114,30 @@ export class TraceView {
       came.plan.reason !== null,
     );
     if (came.plan.reason) return;
-    const histograms = came.simulations.map(histogram);
-    byId("trace-result").replaceChildren(table(came), ...histograms.map(({ box }) => box));
+    const scale = scaleOf(came.simulations);
+    const histograms = came.simulations.map((each) => histogram(each, scale));
+    byId("trace-result").replaceChildren(this.#takeOver(came), table(came), ...histograms.map(({ box }) => box));
     this.figures = histograms.map(({ figure }) => figure);
     this.#draw();
+  }
+
+  /** To Plan and Road with a road like the trace, and the trace's own plan. */
+  #takeOver({ road, plan: { local_steps, round_s } }) {
+    const go = (view, more) => () => {
+      for (const [key, value] of Object.entries(road)) this.state.values.set(key, value);
+      const parameters = this.state.toParameters();
+      for (const [name, value] of Object.entries(more)) parameters.set(name, value);
+      location.hash = `${view}?${parameters}`;
+    };
+    const own = `${local_steps},${round_s}`;
+    const note = "Poisson arrivals as frequent, stays as long and as spread as in the trace; the length of the section stays.";
+    return element(
+      "p",
+      { className: "row" },
+      element("button", { type: "button", id: "trace-plan", onclick: go("#plan", { at: own }) }, "Plan this road"),
+      element("button", { type: "button", id: "trace-road", onclick: go("#road", { round: own }) }, "Watch its rounds"),
+      element("span", { className: "soft" }, note),
+    );
   }
 
   #draw() {
@@ -111,7 +151,7 @@ function table({ plan, anytime, simulations }) {
   const promised = [plan.objective, other?.promised_objective];
   const real = [plan.objective, other?.real_objective];
   const header = [
-    "",
+    "plan",
     "H",
     "T",
     "g or v promised",
@@ -177,7 +217,14 @@ function anytimeRow(plan) {
   ];
 }
 
-function histogram(came) {
+/** One for all, so that they can be compared. */
+function scaleOf(simulations) {
+  const most = Math.max(...simulations.flatMap(({ histogram: shares, poisson }) => [...shares, ...poisson]));
+  const counts = Math.max(4, ...simulations.map(({ histogram: shares }) => shares.length));
+  return { counts, most: niceTop(1.05 * most) };
+}
+
+function histogram(came, scale) {
   const canvas = element("canvas", {
     className: "plot",
     role: "img",
@@ -186,15 +233,15 @@ function histogram(came) {
   const caption = `${came.title}: bars are the trace's ${came.rounds} rounds, circles are Poisson's with the same mean.`;
   return {
     box: element("figure", {}, canvas, element("figcaption", {}, caption)),
-    figure: new Figure(canvas, drawHistogram(came)),
+    figure: new Figure(canvas, drawHistogram(came, scale)),
   };
 }
 
-function drawHistogram({ histogram: shares, poisson }) {
+function drawHistogram({ histogram: shares, poisson }, { counts, most }) {
   return (pen, width, height, colours) => {
-    const x = new Axis(-0.5, Math.max(shares.length, 4) - 0.5, 58, width - 20);
-    const y = new Axis(0, niceTop(1.05 * Math.max(...shares, ...poisson)), height - 44, 14);
-    drawAxes(pen, x, y, { xName: "uploads in a round", yName: "share of rounds", colours });
+    const x = new Axis(-0.5, counts - 0.5, 58, width - 20);
+    const y = new Axis(0, most, height - 44, 14);
+    drawAxes(pen, x, y, { xName: "uploads in a round", yName: "share of rounds", colours, wholeX: true });
     const wide = Math.min(0.7 * (x.at(1) - x.at(0)), 60);
     shares.forEach((share, i) => pen.rect(x.at(i) - wide / 2, y.at(share), wide, y.from - y.at(share), colours.accent));
     poisson.forEach((share, i) =>

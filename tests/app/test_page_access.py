@@ -1,0 +1,94 @@
+"""Everybody can use the page: axe finds nothing against it, and tabs go through it in the order in which it is read."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from browser import until
+from mobfl import Crossings
+from mobfl.mobility.recorded import write_crossings
+from page_visits import Open, two_frames
+
+VIEWS = {
+    "plan": "plan?from=mixed-fleet&at=20,25",
+    "radio": "plan?link.model_bytes=62632&radio.sharing=%22fifo%22",
+    "wrong": "plan?road.length_m=-4",
+    "road": "road?round=10,9",
+    "compare": "compare?pin=from%3Durban&pin=at%3D10%2C12&pin=road.length_m%3D40",
+    "runs": "runs",
+    "each run": "runs?by=run&values=now",
+}
+AUDIT = """async () => {
+  const { violations } = await axe.run(document, { resultTypes: ["violations"] });
+  const line = (id) => ({ target, failureSummary }) => `${id} ${target}: ${failureSummary}`;
+  return violations.flatMap(({ id, nodes }) => nodes.map(line(id)));
+}"""
+
+
+@pytest.fixture(scope="module")
+def axe() -> str:
+    package = pytest.importorskip("axe_playwright_python")
+    return (Path(package.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
+
+
+def opened_wide(page: Any) -> None:
+    """With all that can be folded away unfolded, and everything drawn."""
+    page.wait_for_timeout(1200)
+    page.evaluate("document.querySelectorAll('details').forEach((each) => (each.open = true))")
+    page.wait_for_timeout(400)
+    two_frames(page)
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 1280), ("light", 390), ("dark", 390)])
+def test_axe_finds_no_violation(visit: Open, axe: str, scheme: str, width: int) -> None:
+    found = dict[str, list[str]]()
+    page = visit("", scheme=scheme, width=width)
+    page.evaluate(f"{axe}; 0")
+    for name, address in VIEWS.items():
+        page.evaluate(f"location.hash = '#{address}'")
+        opened_wide(page)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, name
+        found[name] = page.evaluate(AUDIT)
+    assert {name: lines for name, lines in found.items() if lines} == {}
+    page.evaluate("document.querySelector('#runs-name').append(document.createElement('img'))")
+    assert any(line.startswith("image-alt") for line in page.evaluate(AUDIT))  # it does look
+
+
+def test_axe_finds_no_violation_beside_a_trace(visit: Open, axe: str, tmp_path: Path) -> None:
+    page = visit("#road", width=390)
+    page.evaluate(f"{axe}; 0")
+    enter = np.concatenate([80.0 * k + np.arange(8.0) for k in range(60)])
+    write_crossings(Crossings(np.arange(len(enter)), enter, enter + 20.0), tmp_path / "a.csv")
+    page.set_input_files("#trace-file", tmp_path / "a.csv")
+    page.click("#trace-go")
+    page.wait_for_selector("#trace-result table")
+    opened_wide(page)
+    assert page.evaluate(AUDIT) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+READ = """() => {
+  const places = [...document.querySelectorAll("a[href], button, input, select, summary, [tabindex='0']")];
+  const seen = places.filter((each) => each.checkVisibility() && !each.disabled);
+  return seen.every((each) => each.tabIndex === 0);
+}"""
+
+
+@pytest.mark.parametrize("view", ["plan", "road", "compare?pin=from%3Durban", "runs"])
+def test_tabs_go_through_all_of_it_in_order(visit: Open, view: str) -> None:
+    page = visit(f"#{view}")
+    page.wait_for_timeout(1500)
+    assert page.evaluate(READ)  # nobody jumps the queue
+    places, last = list[int](), -1
+    for _ in range(150):
+        page.keyboard.press("Tab")
+        place = page.evaluate("[...document.querySelectorAll('*')].indexOf(document.activeElement)")
+        if place <= 0 or place < last:
+            break
+        places.append(place)
+        last = place
+    assert places == sorted(places)
+    assert len(places) > 5
+    until(page, "document.activeElement !== null")
