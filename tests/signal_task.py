@@ -1,7 +1,11 @@
-"""Tasks that are interrupted at a place of one's choice: they send their own process a signal."""
+"""Tasks that are interrupted at a place of one's choice: they send their own process a signal.
+
+They write where they are into the file $MOBFL_TEST_DIARY, for those who wait to send them one.
+"""
 
 import os
 import signal
+from pathlib import Path
 
 from fake_task import CountingTask
 from mobfl import SgdTerms, TaskRequest
@@ -18,6 +22,9 @@ class Interrupted(CountingTask):
         self._pass("building")
 
     def _pass(self, place: str) -> None:
+        if diary := os.environ.get("MOBFL_TEST_DIARY"):
+            with Path(diary).open("a") as file:
+                file.write(f"{place}\n")
         if place == self._place:
             self._place = ""
             os.kill(os.getpid(), signal.Signals(self._number))

@@ -22,7 +22,10 @@ def test_the_public_names_are_exactly_these() -> None:
         "TaskRequest", "TorchTask", "Tracks",
         "TracePlan", "TrafficSource", "Upload", "Weights", "algorithm_1", "best_round_s", "build_task", "find_runs",
         "in_hindsight", "load_scenario", "load_sweep", "plan", "plan_anytime", "plan_by_simulation", "plan_many",
-        "plan_quickly", "read_crossings", "read_deployment", "read_history", "run_sweep", "simulate", "theory", "train",
+        "plan_quickly", "read_crossings", "read_deployment", "read_history", "read_stations", "run_sweep",
+        "simulate", "theory", "train",
+        "ChosenSite", "DayPlans", "Network", "NetworkEdge", "SiteChoice", "SpanPlan", "choose_sites", "plan_over_day",
+        "read_network",
     }  # fmt: skip
     assert all(hasattr(mobfl, name) for name in mobfl.__all__)
 
