@@ -43,6 +43,19 @@ def plan_quickly(scenario: AnyScenario) -> Plan:
     return _promising(*max(tried, key=lambda each: each[0].numbers[2]))
 
 
+def as_constants(scenario: Scenario) -> Scenario:
+    """The scenario with the seconds that its quick plan causes instead of its radio, if it has one.
+
+    Where there is no quick plan, they are those of vehicles that are alone.
+    """
+    if scenario.radio is None:
+        return scenario
+    found = plan_quickly(scenario)
+    alone = found.reason is not None
+    times = transfers_alone(scenario) if alone else mean_transfers(scenario, *found.numbers[:2])
+    return in_seconds(scenario, times)
+
+
 def in_seconds(scenario: Scenario, times: Transfers) -> Scenario:
     """The scenario with these seconds instead of its radio."""
     seconds = {"download_s": min(times.download_s, MOST), "upload_s": min(times.upload_s, MOST)}

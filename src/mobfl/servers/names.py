@@ -31,6 +31,7 @@ from mobfl.parts import Kind, Wish, said
 from mobfl.planning.at_least import LeastUploads
 from mobfl.planning.planner import plan
 from mobfl.planning.plans import AnytimePlan, Plan
+from mobfl.planning.radio import as_constants
 from mobfl.policies.adaptive.choices import OneH, OnlyT
 from mobfl.policies.adaptive.controller import Settings
 from mobfl.policies.adaptive.policy import AdaptivePolicy
@@ -300,10 +301,11 @@ def adaptive_rounds(
 ) -> Schedule:
     """H and T that follow the traffic, from the planner's on; with `knows`, T of anytime rounds.
 
-    It begins with the plan for the scenario, whatever was recorded: it sees the traffic only as it comes.
+    It begins with the plan for the scenario, whatever was recorded: it sees the traffic only as it comes. Of a radio
+    it knows how long replies take, and before the first one what the quick plan thinks.
     """
     settings = Settings(memory_s, worth, evidence, factor, every_s, prior)
-    road = request.scenario
+    road = as_constants(request.scenario)
     if (reason := plan(road).reason) is not None:
         raise InfeasibleError(reason)
     if error and knows is None:

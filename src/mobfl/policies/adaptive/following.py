@@ -13,6 +13,7 @@ from mobfl.mobility.observed import ObservedTraffic
 from mobfl.policies.adaptive.choices import Chooser
 from mobfl.policies.adaptive.controller import Knowledge, Settings
 from mobfl.policies.adaptive.policy import AdaptivePolicy
+from mobfl.rounds.air import Channel, delays_and_channel
 from mobfl.rounds.orders import AsManyAsFit, FixedPlan, Policy
 from mobfl.rounds.rows import Rounds
 from mobfl.rounds.rules import simulate_rounds
@@ -60,9 +61,10 @@ def follow(
     """So many rounds that follow Poisson traffic, or recorded crossings for as long as they last."""
     if rounds < 1:
         raise InputError(f"rounds must be >= 1, got {rounds}")
-    policy = AdaptivePolicy(scenario, Delays.of(scenario), settings, chooser)
+    delays, channel = delays_and_channel(scenario)
+    policy = AdaptivePolicy(scenario, delays, settings, chooser)
     first = policy.next_order(None)
-    simulated = partial(_rounds, scenario, seed, crossings)
+    simulated = partial(_rounds, scenario, delays, channel, seed, crossings)
     notes, uploads, steps = list[Note](), list[int](), 0.0
     start_s = now_s = 0.0 if crossings is None else crossings.observed_s[0]
     for block in simulated(policy, rounds, keep_vehicles=True):
@@ -89,12 +91,20 @@ def valid_steps(rounds: Rounds) -> float:
 
 
 def _rounds(
-    scenario: Scenario, seed: int, crossings: Crossings | None, policy: Policy, most: int, *, keep_vehicles: bool
+    scenario: Scenario,
+    delays: Delays,
+    channel: Channel | None,
+    seed: int,
+    crossings: Crossings | None,
+    policy: Policy,
+    most: int,
+    *,
+    keep_vehicles: bool,
 ) -> Iterator[Rounds]:
     """Those that end while traffic is observed."""
     traffic, left = ObservedTraffic.of(scenario, seed, crossings), most
     blocks = simulate_rounds(
-        traffic.crossings, policy, Delays.of(scenario), seed, start_s=traffic.start_s, keep_vehicles=keep_vehicles,
+        traffic.crossings, policy, delays, seed, channel=channel, start_s=traffic.start_s, keep_vehicles=keep_vehicles,
     )  # fmt: skip
     for block in blocks:
         fit = min(left, int(np.searchsorted(block.start_s + block.round_s, traffic.end_s, side="right")))

@@ -1,5 +1,6 @@
 """The controller as a policy of simulated rounds."""
 
+from mobfl.planning.radio import as_constants
 from mobfl.policies.adaptive.choices import Chooser, OneH
 from mobfl.policies.adaptive.controller import Controller, Settings
 from mobfl.policies.adaptive.watching import Watcher
@@ -18,7 +19,7 @@ class AdaptivePolicy:
     def __init__(
         self, prior: Scenario, delays: Delays, settings: Settings | None = None, chooser: Chooser | None = None
     ) -> None:
-        self._prior, self.settings, self.chooser = prior, settings or Settings(), chooser or OneH()
+        self._prior, self.settings, self.chooser = as_constants(prior), settings or Settings(), chooser or OneH()
         self._transfer_s = delays.transfer_s  # which only shows in how long replies take
         self._begin()
 

@@ -13,7 +13,11 @@ Array = NDArray[np.float64]
 
 
 class Watcher:
-    """Follows vehicles from one order's rounds to the next. What a cut-off vehicle computed stays hidden from it."""
+    """Follows vehicles from one order's rounds to the next. What a cut-off vehicle computed stays hidden from it.
+
+    Args:
+        transfer_s: What both transfers take, where they share no radio.
+    """
 
     def __init__(self, transfer_s: float) -> None:
         self._transfer_s = transfer_s
@@ -28,7 +32,8 @@ class Watcher:
         left_s, stay_s = self._let_go(rows, rounds, start_s)
         there_s = end_s - np.array(list(self._there.values()))
         told = _telling(rows, rounds.local_steps)
-        reply_s = np.where(rows.outcome == Outcome.UPLOADED, self._transfer_s + rows.compute_s, np.nan)
+        took_s = self._transfer_s + rows.compute_s if rows.transfers is None else rows.end_s - rows.begin_s
+        reply_s = np.where(rows.outcome == Outcome.UPLOADED, took_s, np.nan)
         return Observed(
             start_s, end_s, arrived_s, left_s, stay_s, there_s[np.isfinite(there_s)],
             (rows.end_s - rows.begin_s)[told], reply_s[told], np.maximum(rows.steps[told], 1).astype(float),
