@@ -13,7 +13,7 @@ import numpy as np
 import simpy
 
 from mobfl import Crossings, theory
-from mobfl.rng import normal, stream, vehicle_key
+from mobfl.rng import normal, stream, uniform, vehicle_key
 from mobfl.rounds.air import Channel
 from mobfl.rounds.draws import Draws
 
@@ -108,6 +108,7 @@ class RadioRound:
     def __init__(self, channel: Channel, seed: int, draws: Draws, start_s: float, round_s: float, steps: int) -> None:
         self.channel, self.draws, self.start_s, self.round_s, self.steps = channel, draws, start_s, round_s, steps
         self.radio, self.shadow_stream = channel.radio, stream(seed, "shadowing")
+        self.hidden_stream = stream(seed, "hidden")
         self.env = simpy.Environment()
         self.up = Band(self.env, channel.cell_s, self._up_bps, self.radio.sharing == "fifo")
         self.down = Band(self.env, channel.cell_s, self._down_bps, False)
@@ -180,7 +181,12 @@ class RadioRound:
         share = min(max((at_s - who.enter_s) / (who.leave_s - who.enter_s), 0.0), 1.0)
         way_m = share * self.channel.length_m
         distance_m = float(theory.distance_m(self.radio, way_m, self.channel.length_m))
-        return distance_m, self.radio.shadow_sd_db * self._shadow(who, way_m)
+        return distance_m, self.radio.shadow_sd_db * self._shadow(who, way_m) + self._between_db(who)
+
+    def _between_db(self, who: Vehicle) -> float:
+        own = np.uint64(vehicle_key(self.hidden_stream, who.key))
+        hidden = float(uniform(own, 0)) <= self.radio.hidden_share
+        return max(0.0, 5.0 + 4.0 * float(normal(own, 1))) if hidden else 0.0
 
     def _shadow(self, who: Vehicle, way_m: float) -> float:
         """Drawn at every fifth of the distance by its definition: each is ρ times the one before and something new."""

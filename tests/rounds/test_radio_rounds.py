@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.special import ndtr, ndtri
 
 from mobfl import Crossings, Scenario, Tracks, load_scenario
 from mobfl.mobility.poisson import poisson_crossings
@@ -162,15 +163,18 @@ def test_a_track_says_where_the_vehicle_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sharing", "download", "fading", "model_bytes"),
+    ("sharing", "download", "fading", "model_bytes", "more"),
     [
-        ("equal", "broadcast", "none", 3_000_000),
-        ("equal", "unicast", "rayleigh", 3_000_000),
-        ("fifo", "broadcast", "none", 1_000_000),
+        ("equal", "broadcast", "none", 3_000_000, {}),
+        ("equal", "unicast", "rayleigh", 3_000_000, {}),
+        ("fifo", "broadcast", "none", 1_000_000, {}),
+        ("equal", "broadcast", "none", 8_000_000, {"path_loss": "highway-los", "hidden_share": 0.6}),
     ],
 )
-def test_the_same_rounds_in_simpy(sharing: str, download: str, fading: str, model_bytes: int) -> None:
-    given = {"path_loss": "urban-nlos", "sharing": sharing, "download": download, "fading": fading}
+def test_the_same_rounds_in_simpy(
+    sharing: str, download: str, fading: str, model_bytes: int, more: dict[str, object]
+) -> None:
+    given = {"path_loss": "urban-nlos", "sharing": sharing, "download": download, "fading": fading, **more}
     scenario = Scenario.from_dict(
         {
             "radio": given,
@@ -259,6 +263,38 @@ def test_halving_the_cells_changes_hardly_anybody(name: str) -> None:
     assert fine is not None
     assert len(coarse) > 8_000
     assert (coarse.outcome != fine.outcome).mean() < 1e-3
+
+
+def test_who_is_behind_another_loses_what_that_takes_all_along_the_way() -> None:
+    """Six in ten are, and of these Φ(−5/4) lose nothing. Whoever is not hidden hears as without anybody in between."""
+    from mobfl.rounds.air import gain
+
+    plain = load_scenario("highway-radio").with_values({"radio.shadowing_db": 0.0})
+    count, nowhere = 4000, (np.zeros(1, np.int64), np.zeros(1), np.zeros(1))
+    airs = [
+        delays_and_channel(plain.with_values({"radio.hidden_share": share}))[1].air(7)  # type: ignore[union-attr]
+        for share in (0.0, 0.6, 1.0)
+    ]
+    heard = np.array(
+        [
+            [
+                [gain(air, at_s, 0, np.uint64(key), 0.0, 20.0, nowhere, -1, Shadows.none(1)) for at_s in (1.0, 12.0)]
+                for key in range(count)
+            ]
+            for air in airs
+        ]
+    )
+    lost_db = 10 * np.log10(heard[0] / heard[1:])  # (shares, vehicles, instants)
+    assert lost_db[..., 0] == pytest.approx(lost_db[..., 1], abs=1e-9)
+    some_db, all_db = lost_db[..., 0]
+    assert ((some_db == 0) | (np.abs(some_db - all_db) < 1e-9)).all()  # nobody else's draw is moved
+    never = ndtr(-5 / 4)
+    for found_db, share in ((some_db, 0.6), (all_db, 1.0)):
+        lossy = share * (1 - never)
+        assert (found_db > 0).mean() == pytest.approx(lossy, abs=4.5 * math.sqrt(lossy * (1 - lossy) / count))
+    behind_db = np.maximum(0.0, 5 + 4 * ndtri((np.arange(count) + 0.5) / count))
+    assert np.sort(all_db) == pytest.approx(behind_db, abs=1.5)
+    assert all_db.mean() == pytest.approx(behind_db.mean(), abs=4.5 * behind_db.std() / math.sqrt(count))
 
 
 def test_shadows_belong_to_vehicle_and_place() -> None:

@@ -64,6 +64,12 @@ def test_shadowing_follows_the_path_loss_unless_it_is_given(
         ({"noise_figure_db": -1}, "radio.noise_figure_db must be >= 0, got -1"),
         ({"shadowing_db": -1}, "radio.shadowing_db must be >= 0, got -1"),
         ({"shadowing_m": 0}, "radio.shadowing_m must be > 0, got 0"),
+        ({"hidden_share": 1.5}, "radio.hidden_share must be <= 1, got 1.5"),
+        (
+            {"hidden_share": 0.5, "path_loss": "urban-nlos"},
+            "radio.hidden_share must be 0 with path_loss = 'urban-nlos', which has no line of sight that a vehicle"
+            " could cut, got 0.5",
+        ),
         ({"efficiency": 1.1}, "radio.efficiency must be <= 1, got 1.1"),
         ({"most_bps_per_hz": 65}, "radio.most_bps_per_hz must be <= 64, got 65"),
         ({"carrier": 5.9}, "radio.carrier is not a known key, did you mean radio.carrier_ghz?"),

@@ -74,6 +74,20 @@ def test_a_short_transfer_takes_the_mean_over_places_and_shadowing() -> None:
     assert transfers_alone(crowded).upload_s == pytest.approx(seconds.mean(), abs=error)
 
 
+@pytest.mark.parametrize(("shadowing_db", "share"), [(3.0, 0.4), (0.0, 1.0), (0.2, 0.7), (8.0, 1.0)])
+def test_means_count_those_behind_another_vehicle(shadowing_db: float, share: float) -> None:
+    """Against a million draws of place, shadow, and of who is hidden by how much."""
+    values = {"link__model_bytes": 1000, "radio__shadowing_db": shadowing_db, "radio__hidden_share": share}
+    made, draws = road("paper-radio", **values, radio__vehicle_dbm=0.0), np.random.default_rng(3)
+    assert made.radio is not None
+    away = theory.distance_m(made.radio, draws.uniform(0, 400, 1_000_000), 400.0)
+    hidden = draws.uniform(size=len(away)) <= share
+    lost_db = draws.normal(0, shadowing_db, len(away))
+    lost_db += np.where(hidden, theory.vehicle_between_db(draws.normal(size=len(away))), 0.0)
+    seconds = 8000 / theory.uplink_bps(made.radio, away, 1.0, lost_db)
+    assert transfers_alone(made).upload_s == pytest.approx(seconds.mean(), abs=5 * seconds.std() / 1000)
+
+
 def test_a_broadcast_waits_for_the_farthest_who_is_there() -> None:
     """Poisson numbers of others at random places, 200,000 times; arrivals get their own at the entrance."""
     made, draws = (

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mpmath import exp as exact_exp
 from mpmath import inf, log, mp, mpf, quad
+from scipy.stats import norm
 
 from mobfl import InputError, Scenario, load_scenario, theory
 from mobfl.scenario import PathLoss, Radio
@@ -96,6 +97,14 @@ def test_shadowing_is_lost_power_and_forgotten_on_the_way() -> None:
     assert theory.uplink_snr_db(town, 200.0, 1, 4.0) == theory.uplink_snr_db(town, 200.0) - 4.0
     assert theory.downlink_snr_db(town, 200.0, -4.0) == theory.downlink_snr_db(town, 200.0) + 4.0
     assert theory.shadow_correlation(town, [0.0, 13.0, -26.0]) == pytest.approx([1.0, np.exp(-1), np.exp(-2)])
+
+
+def test_a_vehicle_in_between_takes_five_decibels_or_so() -> None:
+    """max(0, N(5, 4)): its mean is 5·Φ(5/4) + 4·φ(5/4)."""
+    assert theory.vehicle_between_db([-2.0, -1.25, 0.0, 1.0]).tolist() == [0.0, 0.0, 5.0, 9.0]
+    z = np.linspace(-9, 9, 200_001)
+    mean_db = np.trapezoid(theory.vehicle_between_db(z) * norm.pdf(z), z)
+    assert mean_db == pytest.approx(5 * norm.cdf(1.25) + 4 * norm.pdf(1.25), abs=1e-8)
 
 
 def test_the_station_splits_its_power_with_its_band() -> None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from mobfl import theory
 from mobfl.mobility.crossings import Crossings
 from mobfl.mobility.tracks import STEADILY
-from mobfl.rng import normal, stream, vehicle_key
+from mobfl.rng import normal, stream, uniform, vehicle_key
 from mobfl.scenario import Radio, Scenario
 from mobfl.theory import Delays
 from mobfl.theory.delays import sizes_missing
@@ -43,6 +43,10 @@ class Air(NamedTuple):
     shadow_step_m: float
     shadow_rho: float  # correlation from one step to the next
     shadows: np.uint64  # the stream that they are drawn from
+    hidden_share: float
+    hidden: np.uint64  # the stream that says who is
+    between_mean: float  # of what a vehicle in between takes, as a logarithm of power
+    between_sd: float
     up_bits: float
     down_bits: float
     fifo: bool  # one sends at a time, whoever was ready first
@@ -102,6 +106,10 @@ class Channel:
             shadow_step_m=step_m,
             shadow_rho=float(theory.shadow_correlation(radio, step_m)),
             shadows=stream(seed, "shadowing"),
+            hidden_share=radio.hidden_share,
+            hidden=stream(seed, "hidden"),
+            between_mean=theory.radio.BETWEEN_MEAN_DB * _PER_DB,
+            between_sd=theory.radio.BETWEEN_SD_DB * _PER_DB,
             up_bits=8.0 * self.upload_bytes,
             down_bits=8.0 * self.download_bytes,
             fifo=radio.sharing == "fifo",
@@ -152,6 +160,8 @@ def gain(air, at_s, i, key, origin_s, leave_s, ways, track, shadows):
     logarithm = -air.fall * math.log((way_m - along_m) ** 2 + air.aside_m2)
     if air.shadow > 0.0:
         logarithm -= air.shadow * _shadow(air, way_m, i, key, shadows)
+    if air.hidden_share > 0.0:
+        logarithm -= _between(air, key)
     return math.exp(logarithm)
 
 
@@ -193,6 +203,15 @@ def _shadow(air, way_m, i, key, shadows):
     past = steps - place
     spread = math.sqrt(past * past + (1.0 - past) * (1.0 - past) + 2.0 * past * (1.0 - past) * rho)
     return ((1.0 - past) * shadows.here[i] + past * shadows.ahead[i]) / spread
+
+
+@njit(inline="always", cache=True)
+def _between(air, key):
+    """What a vehicle in between takes, which drives along: a draw of the vehicle alone."""
+    own = vehicle_key(air.hidden, key)
+    if uniform(own, 0) > air.hidden_share:
+        return 0.0
+    return max(0.0, air.between_mean + air.between_sd * normal(own, 1))
 
 
 @njit(inline="always", cache=True)

@@ -38,6 +38,7 @@ _SHADOWING: dict[PathLoss, Shadowing] = {
     "highway-los": Shadowing(3.0, 10.0),
     "cell": Shadowing(8.0, 50.0),
 }
+_IN_SIGHT: tuple[PathLoss, ...] = ("urban-los", "highway-los")
 
 
 class Radio(Table):
@@ -61,6 +62,8 @@ class Radio(Table):
     path_loss: PathLoss = "urban-los"
     shadowing_db: LossDecibel | None = None
     shadowing_m: Positive | None = None
+    # How many are behind another vehicle: ours, nobody. What that costs is `theory.vehicle_between_db`.
+    hidden_share: Number = Field(0.0, ge=0, le=1)
     fading: Fading = "none"
     # Less an overhead of 0.08: TS 38.306, 4.1.2, uplink below 6 GHz. The downlink's is 0.14; one share serves both.
     efficiency: Positive = Field(0.92, le=1)
@@ -97,6 +100,11 @@ class Radio(Table):
             raise ValueError(
                 f"radio.carrier_ghz must be {CELL_GHZ:g} with path_loss = 'cell', which is measured there,"
                 f" got {self.carrier_ghz:g}"
+            )
+        if self.hidden_share and self.path_loss not in _IN_SIGHT:
+            raise ValueError(
+                f"radio.hidden_share must be 0 with path_loss = '{self.path_loss}', which has no line of sight that a"
+                f" vehicle could cut, got {self.hidden_share:g}"
             )
         if self.station_beside_m == 0 and self.station_above_m == 0:
             raise ValueError(

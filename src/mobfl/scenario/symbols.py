@@ -26,6 +26,7 @@ SYMBOLS = {
     "radio.path_loss": Symbol("PL", "", "law of the path loss"),
     "radio.shadowing_db": Symbol("σ", "dB", "spread of the shadowing"),
     "radio.shadowing_m": Symbol("", "m", "way until it is forgotten"),
+    "radio.hidden_share": Symbol("", "", "share behind another vehicle"),
     "radio.fading": Symbol("", "", "fast fading"),
     "radio.efficiency": Symbol("", "", "share without overhead"),
     "radio.most_bps_per_hz": Symbol("C", "bit/s/Hz", "most that is sent"),

@@ -58,6 +58,7 @@ from mobfl.theory.radio import (
     spectral_efficiency,
     uplink_bps,
     uplink_snr_db,
+    vehicle_between_db,
 )
 from mobfl.theory.section import Coverage, coverage
 
@@ -119,6 +120,7 @@ __all__ = [
     "uploads_slope",
     "valid_and_objective",
     "valid_round_prob",
+    "vehicle_between_db",
     "worth_and_slope",
     "worth_fraction",
 ]

@@ -15,12 +15,12 @@ from mobfl.scenario import AnyScenario, Radio, Scenario, scenario_of
 from mobfl.theory.delays import Delays, StepTimes
 from mobfl.theory.equations import mean_stay_s, stay, uploads_identity
 from mobfl.theory.quadrature import panels
-from mobfl.theory.radio import distance_m, downlink_bps, uplink_bps
+from mobfl.theory.radio import BETWEEN_MEAN_DB, BETWEEN_SD_DB, distance_m, downlink_bps, uplink_bps
 
 Array = NDArray[np.float64]
 
 _PLACES = 201
-_FAR_SHADOWS = 6.0  # standard deviations
+_FAR = 6.0  # standard deviations
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Transfers:
 
 
 def mean_transfers(scenario: AnyScenario, local_steps: int, round_s: float) -> Transfers:
-    """τ_down and τ_up of a scenario with a radio at this H and T, averaged over places and shadowing.
+    """τ_down and τ_up of a scenario with a radio at this H and T, averaged over places, shadowing and who is hidden.
 
     n senders are the one and its n − 1 = (uploads begun per second)·τ_up(n) others, but at most those who are there.
 
@@ -113,7 +113,7 @@ class _Section:
     def upload_s(self, senders: float) -> float:
         """Over all places; those who wait in a queue have the band alone when it is their turn."""
         at_once = senders if self.radio.sharing == "equal" else 1.0
-        shadows_db, weights = _shadows(self.radio)
+        shadows_db, weights = _losses(self.radio)
         rates = uplink_bps(self.radio, self.distance_m[:, np.newaxis], at_once, shadows_db)
         return self._mean(self._seconds(rates, self.upload_bits) @ weights) * senders / at_once
 
@@ -141,7 +141,7 @@ class _Section:
 
     def _unicasts_s(self, streams: float = 1.0) -> Array:
         """By place, of one of so many at once, over all shadowing."""
-        shadows_db, weights = _shadows(self.radio)
+        shadows_db, weights = _losses(self.radio)
         rates = downlink_bps(self.radio, self.distance_m[:, np.newaxis], streams, shadows_db)
         return self._seconds(rates, self.download_bits) @ weights
 
@@ -169,8 +169,33 @@ class _Section:
         return float((by_place[1:] + by_place[:-1]).mean() / 2)
 
 
-def _shadows(radio: Radio) -> tuple[Array, Array]:
-    """Values in dB and weights for means over the shadowing."""
-    z, weights = panels(np.linspace(-_FAR_SHADOWS, _FAR_SHADOWS, 3))
+def _losses(radio: Radio) -> tuple[Array, Array]:
+    """Values in dB and weights for means over the shadowing, and over the vehicles in between."""
+    z, weights = panels(np.linspace(-_FAR, _FAR, 3))
     mass = weights * np.exp(-z * z / 2)
-    return radio.shadow_sd_db * z, mass / mass.sum()
+    values, chances = radio.shadow_sd_db * z, mass / mass.sum()
+    if radio.hidden_share == 0:
+        return values, chances
+    from scipy.special import ndtr
+
+    more_db, more = _losses_behind(radio.shadow_sd_db)
+    lossy = radio.hidden_share * float(ndtr(BETWEEN_MEAN_DB / BETWEEN_SD_DB))
+    return np.concatenate([values, more_db]), np.concatenate([(1 - lossy) * chances, lossy * more])
+
+
+def _losses_behind(sd_db: float) -> tuple[Array, Array]:
+    """The same for vehicles that lose something to one in between.
+
+    The loss X = N(0, σ²) + Y, where Y = N(m, s²) counts if it is above 0, has the density of N(m, σ² + s²) times
+    the chance that Y > 0 given X.
+    """
+    from scipy.special import ndtr
+
+    whole_sd = float(np.hypot(sd_db, BETWEEN_SD_DB))
+    far_db = _FAR * sd_db
+    x, weights = panels(np.unique([-far_db, 0.0, far_db, BETWEEN_MEAN_DB, BETWEEN_MEAN_DB + _FAR * whole_sd]))
+    mass = weights * np.exp(-(((x - BETWEEN_MEAN_DB) / whole_sd) ** 2) / 2)
+    if sd_db > 0:
+        mean = BETWEEN_MEAN_DB + (BETWEEN_SD_DB / whole_sd) ** 2 * (x - BETWEEN_MEAN_DB)
+        mass = mass * ndtr(mean * whole_sd / (BETWEEN_SD_DB * sd_db))
+    return x, mass / mass.sum()

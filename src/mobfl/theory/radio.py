@@ -14,6 +14,7 @@ from mobfl.scenario import PathLoss, Radio
 Array: TypeAlias = NDArray[np.float64]
 
 THERMAL_DBM_PER_HZ = -174.0  # kT at 290 K: 10·log₁₀(1.380649e-23 · 290 · 1000) = −173.98
+BETWEEN_MEAN_DB, BETWEEN_SD_DB = 5.0, 4.0
 _LN2 = float(np.log(2.0))
 # dB at 1 m and 1 GHz, and per decade of distance and of carrier. The first three: 3GPP TR 37.885, table 6.2.1-1 (the
 # same in ns-3's ThreeGppV2vPropagationLossModel and in Simu5G's Tr37885ChannelModel). The last: TR 36.814, A.2.1, and
@@ -81,6 +82,18 @@ def downlink_snr_db(radio: Radio, distance_m: ArrayLike, shadowing_db: ArrayLike
 def _received_dbm(radio: Radio, power_dbm: float, distance_m: ArrayLike, shadowing_db: ArrayLike) -> Any:
     loss = path_loss_db(radio.path_loss, distance_m, radio.carrier_ghz)
     return power_dbm + radio.gain_dbi - loss - np.asarray(shadowing_db)
+
+
+def vehicle_between_db(normal: ArrayLike) -> Array:
+    """max(0, N(5, 4)): what a vehicle in between takes that is higher than one antenna and lower than the other.
+
+    TR 37.885, 6.2.1 (NLOSv), nearer than 541 m; ns-3's ThreeGppV2vPropagationLossModel draws from a lognormal law with
+    the same mean and spread.
+
+    Args:
+        normal: Draws with mean 0 and standard deviation 1.
+    """
+    return np.maximum(0.0, BETWEEN_MEAN_DB + BETWEEN_SD_DB * np.asarray(normal, float))
 
 
 def spectral_efficiency(radio: Radio, snr_db: ArrayLike) -> Array:

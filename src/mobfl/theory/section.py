@@ -16,7 +16,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Coverage:
-    """Over places, without shadowing; what depends on the crowd has a row for each number of senders.
+    """Over places, without shadowing and nobody in between; what depends on the crowd has a row per number of senders.
 
     Seconds are of a vehicle that stands there, None where the link has no sizes.
     """
