@@ -22,10 +22,11 @@ from mobfl.cli.planning import plan, scenarios
 from mobfl.cli.radio import radio
 from mobfl.cli.replay import replay
 from mobfl.cli.results import results
-from mobfl.cli.simulation import simulate, traffic
+from mobfl.cli.simulation import simulate
 from mobfl.cli.sites import sections, sites
 from mobfl.cli.station import station
 from mobfl.cli.sweeps import report, reproduce, sweep
+from mobfl.cli.traffic import traffic
 from mobfl.cli.training import train
 from mobfl.cli.vehicle import vehicle
 from mobfl.errors import InfeasibleError, InputError, MobflError

@@ -23,11 +23,11 @@ from mobfl.cli.options import (
     need,
     plan_option,
     plot_option,
-    read_trace,
     rule_option,
     section_option,
     seed_option,
     takes_scenario,
+    trace_if_given,
     trace_option,
     warn_who_reaches,
     workers_option,
@@ -170,7 +170,7 @@ def _run_here(asked: _Asked, scenario: Scenario) -> None:
     from mobfl.deploy.local.deployment import deploy_locally
 
     warn_who_reaches("mobfl deploy --local")
-    crossings = read_trace(asked.trace, asked.section, asked.longest_stay_s)
+    crossings = trace_if_given(asked.trace, asked.section, asked.longest_stay_s)
     _check_rounds(asked, scenario, crossings)
     click.echo("Starting …", err=True)
     most = asked.vehicles or _VEHICLES_PER_CORE * cores(None)

@@ -182,21 +182,31 @@ def parse_target(text: str) -> tuple[str, float]:
     return name.strip(), target
 
 
-def read_trace(
+def trace_if_given(
     trace: Path | None,
     section: str | None,
     longest_stay_s: float | None = None,
     keep_tracks: bool = False,
     gap_s: float | None = None,
 ) -> "Crossings | None":
-    if trace is None:
-        if gap_s is not None:
-            raise InputError("--gap goes with --trace")
-        if section is not None:
-            raise InputError("--section goes with --trace or --sumo")
-        if longest_stay_s is not None:
-            raise InputError("--longest-stay goes with --trace")
-        return None
+    if trace is not None:
+        return read_trace(trace, section, longest_stay_s, keep_tracks, gap_s)
+    if gap_s is not None:
+        raise InputError("--gap goes with --trace")
+    if section is not None:
+        raise InputError("--section goes with --trace or --sumo")
+    if longest_stay_s is not None:
+        raise InputError("--longest-stay goes with --trace")
+    return None
+
+
+def read_trace(
+    trace: Path,
+    section: str | None,
+    longest_stay_s: float | None = None,
+    keep_tracks: bool = False,
+    gap_s: float | None = None,
+) -> "Crossings":
     need("a plan or a simulation from a trace", "simulate", "numba")
     from mobfl.mobility.recorded import read_crossings
     from mobfl.mobility.sections import parse_section
@@ -254,7 +264,7 @@ def find_traffic(
     if scenario.is_city:
         return _find_city_traffic(traffic, trace, section, longest_stay_s, scenario, keep_tracks, gap_s)
     if traffic is None:
-        return read_trace(trace, section, longest_stay_s, keep_tracks, gap_s), None if trace is None else trace.name
+        return trace_if_given(trace, section, longest_stay_s, keep_tracks, gap_s), None if trace is None else trace.name
     if trace is not None or section is not None:
         raise InputError(f"--traffic must come without --trace and --section, got {traffic!r} with one of them")
     if longest_stay_s is not None:

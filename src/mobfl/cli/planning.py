@@ -22,10 +22,10 @@ from mobfl.cli.options import (
     longest_stay_option,
     need,
     plot_option,
-    read_trace,
     section_option,
     staged,
     takes_scenario,
+    trace_if_given,
     trace_option,
     working,
 )
@@ -97,56 +97,68 @@ def plan(
     by simulation, which asks no formula. With --every there is a plan for every span of the trace, and its gain over
     one plan for all.
     """
-    if (city := load(scenario, settings)).is_city:
+    loaded, title = load(scenario, settings), scenario if trace is None else str(trace)
+    if loaded.is_city:
         refuse(
             section=section, least_uploads=least_uploads, with_prob=with_prob, within=within, seed=seed,
             every=every, export=export, **{"for": schedule},
         )  # fmt: skip
-        crossings, _ = find_traffic(None, trace, None, longest_stay_s, city, 0, gap_s=gap_s)
-        recorded = crossings if isinstance(crossings, dict) else None
-        context.exit(plan_stations(city, scenario if trace is None else str(trace), recorded, plot, as_json))
+        found, _ = find_traffic(None, trace, None, longest_stay_s, loaded, 0, gap_s=gap_s)
+        context.exit(plan_stations(loaded, title, found if isinstance(found, dict) else None, plot, as_json))
+    if within is None and every is None and loaded.radio is not None:  # of which no formula knows
+        within = DEFAULT_WITHIN
+    least = _least(least_uploads, with_prob)
+    _check_together(
+        loaded, trace=trace, every=every, within=within, least=least, schedule=schedule, seed=seed, export=export,
+        plot=plot,
+    )  # fmt: skip
+    every_s = None if every is None else _seconds_of(every)
+    share = None if within is None else _share(within)
+    knows = None if schedule is None else _knowledge(schedule)
+    tracks = knows == "predicted" or loaded.radio is not None
+    crossings = trace_if_given(trace, section, longest_stay_s, tracks, gap_s)
+    if every_s is not None and crossings is not None:
+        status = _plan_every(every_s, knows, loaded, title, crossings, export, plot, as_json)
+    elif share is not None:
+        status = _plan_by_simulation(knows, loaded, title, crossings, share, seed or 0, as_json)
+    elif knows is not None:
+        status = _plan_for(knows, loaded, title, crossings, as_json)
+    else:
+        status = _plan_exactly(loaded, title, crossings, least, plot, as_json)
+    context.exit(status)
+
+
+def _check_together(
+    loaded: Scenario,
+    *,
+    trace: Path | None,
+    every: str | None,
+    within: str | None,
+    least: LeastUploads | None,
+    schedule: str | None,
+    seed: int | None,
+    export: Path | None,
+    plot: Path | None,
+) -> None:
+    """Which flags need another one, and which exclude each other."""
     if every is not None:
-        if trace is None or least_uploads is not None or within is not None:
+        if trace is None or least is not None or within is not None:
             raise InputError("--every goes with --trace, and without --least-uploads and --within")
-        every_s, loaded = _seconds_of(every), load(scenario, settings)
-        knows = None if schedule is None else _knowledge(schedule)
         if export is not None:
             check_export(export, (".csv",))
-        crossings = read_trace(trace, section, longest_stay_s, knows == "predicted", gap_s)
-        context.exit(_plan_every(every_s, knows, loaded, str(trace), crossings, export, plot, as_json))
-    if export is not None:
+    elif export is not None:
         raise InputError("--export goes with --every, got it alone")
-    if plot is not None and trace is not None:
+    elif plot is not None and trace is not None:
         raise InputError("--plot draws Theorem 1's surface, which a plan from a --trace does not use")
-    least = _least(least_uploads, with_prob)
     if least is not None and trace is not None:
         raise InputError("--least-uploads counts on Poisson traffic and goes without --trace")
-    loaded = load(scenario, settings)
-    if within is None and loaded.radio is not None:  # of which no formula knows
-        within = DEFAULT_WITHIN
     if seed is not None and within is None:
         raise InputError("--seed goes with --within, got it alone")
-    if within is not None:
-        if plot is not None or least is not None:
-            why = "--within" if loaded.radio is None else "a radio"
-            raise InputError(f"--plot and --least-uploads ask Theorem 1 and go without {why}")
-        from mobfl.planning.by_simulation import share_of
-
-        knows = None if schedule is None else _knowledge(schedule)
-        share = share_of(within)
-        needed = knows == "predicted" or loaded.radio is not None
-        crossings = read_trace(trace, section, longest_stay_s, needed, gap_s)
-        title = scenario if trace is None else str(trace)
-        context.exit(_plan_by_simulation(knows, loaded, title, crossings, share, seed or 0, as_json))
-    if schedule is not None and (plot is not None or least is not None):
+    if within is not None and (plot is not None or least is not None):
+        why = "--within" if loaded.radio is None else "a radio"
+        raise InputError(f"--plot and --least-uploads ask Theorem 1 and go without {why}")
+    if schedule is not None and every is None and (plot is not None or least is not None):
         raise InputError("--plot and --least-uploads are for plans of one H, got --for")
-    if schedule is not None:
-        knows = _knowledge(schedule)
-        crossings = read_trace(trace, section, longest_stay_s, knows == "predicted", gap_s)
-        context.exit(_plan_for(knows, loaded, scenario if trace is None else str(trace), crossings, as_json))
-    crossings = read_trace(trace, section, longest_stay_s, gap_s=gap_s)
-    title = scenario if trace is None else str(trace)
-    context.exit(_plan_exactly(loaded, title, crossings, least, plot, as_json))
 
 
 def _plan_exactly(
@@ -176,6 +188,12 @@ def _plan_exactly(
     return INFEASIBLE if best.reason is not None else 0
 
 
+def _share(within: str) -> float:
+    from mobfl.planning.by_simulation import share_of
+
+    return share_of(within)
+
+
 def _seconds_of(span: str) -> float:
     """Of `1h`, `30min`, `900s` or `900`."""
     found = re.fullmatch(r"(\d+\.?\d*)\s*(h|min|s|)", span.strip())
@@ -189,7 +207,7 @@ def _plan_every(
     knows: theory.Knows | None,
     loaded: Scenario,
     title: str,
-    crossings: "Crossings | None",
+    crossings: "Crossings",
     export: Path | None,
     plot: Path | None,
     as_json: bool,
@@ -197,7 +215,6 @@ def _plan_every(
     """Plans every span of a trace, and returns the exit status."""
     from mobfl.planning.over_day import plan_over_day
 
-    assert crossings is not None  # there is a trace
     start, end = crossings.observed_s
     with working("planning", math.ceil((end - start) / every_s) + 1) as progress:
         day = plan_over_day(loaded, crossings, every_s, knows, progress)

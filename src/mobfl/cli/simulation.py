@@ -1,13 +1,11 @@
-"""`mobfl simulate` and `mobfl traffic`."""
+"""`mobfl simulate`."""
 
 import json
-import math
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
-from click.core import ParameterSource
 
 from mobfl.cli.options import (
     console,
@@ -19,17 +17,15 @@ from mobfl.cli.options import (
     need,
     plan_option,
     plot_option,
-    read_trace,
     section_option,
     seed_option,
     takes_scenario,
     trace_option,
     traffic_option,
-    two_numbers,
     working,
 )
 from mobfl.cli.stations import refuse, simulate_stations
-from mobfl.errors import InputError, counted
+from mobfl.errors import InputError
 from mobfl.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -157,130 +153,3 @@ def _follow(
         from mobfl.cli.tables.simulations import print_following
 
         print_following(console(), result)
-
-
-def _refuse(context: click.Context, option: str, *others: str) -> None:
-    """Options that would do nothing beside this one."""
-    given = [name for name in others if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
-    if given:
-        raise InputError(f"{option} must come without --{given[0].replace('_', '-')}, got both")
-
-
-@click.command()
-@takes_scenario
-@click.option("--sumo", type=click.Path(path_type=Path), metavar="FILE.sumocfg", help="Your own SUMO configuration.")
-@trace_option
-@section_option
-@longest_stay_option
-@gap_option
-@click.option("--lanes", default=1, show_default=True, help="Lanes of the generated road.")
-@click.option("--signal", metavar="CYCLE,GREEN", help="Seconds of a traffic light where the section begins.")
-@click.option("--day", is_flag=True, help="A day with two rush hours and a signal from noon on, without SUMO.")
-@click.option("--duration", type=float, metavar="S", help="Seconds to simulate after the warm-up.")
-@click.option("--warmup", default=300.0, show_default=True, metavar="S", help="Seconds at the start to leave out.")
-@click.option("--step", default=0.5, show_default=True, metavar="S", help="SUMO's step, at most 0.5 s.")
-@click.option("--keep-tracks", is_flag=True, help="Also where everybody was, in FILE.tracks.csv or .parquet beside it.")
-@seed_option
-@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="FILE", help="A .csv or .parquet file.")
-@click.pass_context
-def traffic(
-    context: click.Context,
-    scenario: str,
-    settings: tuple[str, ...],
-    sumo: Path | None,
-    trace: Path | None,
-    section: str | None,
-    longest_stay_s: float | None,
-    gap_s: float | None,
-    lanes: int,
-    signal: str | None,
-    day: bool,
-    duration: float | None,
-    warmup: float,
-    step: float,
-    keep_tracks: bool,
-    seed: int,
-    out: Path,
-) -> None:
-    """Let SUMO drive, or read a trace, and write who crossed the section when.
-
-    With --trace, recorded positions become a table of crossings, which every command reads. With --sumo, your own
-    simulation and --section of it; else a straight road with SCENARIO's length, arrivals and speeds, behind a traffic
-    light if you say so. --day needs no SUMO, and of SCENARIO only the section's length.
-    """
-    need("traffic", "simulate", "numba")
-    from mobfl.mobility.recorded import check_crossings_file, write_crossings
-
-    loaded = load(scenario, settings)
-    check_crossings_file(out)
-    if duration is not None and not 0 < duration < math.inf:
-        raise InputError(f"--duration must be > 0 s, got {duration:g}")
-    if trace is None and (longest_stay_s is not None or gap_s is not None):
-        raise InputError("--longest-stay and --gap go with --trace")
-    if day:
-        _refuse(
-            context, "--day", "sumo", "trace", "section", "lanes", "signal", "duration", "warmup", "step", "keep_tracks"
-        )
-        from mobfl.mobility.day import Day, day_crossings
-
-        crossings = day_crossings(Day(loaded.road.length_m), seed)
-        write_crossings(crossings, out)
-        click.echo(f"{counted(len(crossings), 'crossing')} in {out}")
-        return
-    if loaded.is_city:
-        _refuse(context, "a scenario that lists its stations", "section", "lanes", "signal", "keep_tracks")
-        if sumo is None:
-            raise InputError("--sumo must be given where the scenario lists its stations, got none")
-        need("traffic from SUMO", "sumo", "libsumo")
-        _drive_city(loaded, sumo, out, duration=duration, warmup=warmup, step=step, seed=seed)
-        return
-    if trace is not None:
-        _refuse(context, "--trace", "sumo", "lanes", "signal", "duration", "warmup", "step")
-        found = read_trace(trace, section, longest_stay_s, keep_tracks, gap_s)
-        assert found is not None  # for there is a trace
-        write_crossings(found, out)
-        click.echo(f"{len(found)} crossings in {out}")
-        return
-    if sumo is not None:
-        _refuse(context, "--sumo", "lanes", "signal")
-    need("traffic from SUMO", "sumo", "libsumo")
-    from mobfl.mobility.sumo import Signal, straight_road_crossings, sumo_crossings
-
-    lights = Signal(*two_numbers("--signal", signal)) if signal else None
-    with working("driving", 100) as progress:
-
-        def share(done: float) -> None:
-            progress(round(100 * done))
-
-        common: dict[str, Any] = {
-            "warmup_s": warmup, "step_s": step, "seed": seed, "keep_tracks": keep_tracks, "progress": share,
-        }  # fmt: skip
-        if sumo is None:
-            seconds = 3600.0 if duration is None else duration
-            crossings = straight_road_crossings(loaded, lanes=lanes, signal=lights, duration_s=seconds, **common)
-        elif section is None:
-            raise InputError("--sumo needs a --section of the network")
-        else:
-            total = None if duration is None else warmup + duration
-            crossings = sumo_crossings(sumo, section, duration_s=total, **common)
-    write_crossings(crossings, out)
-    click.echo(f"{counted(len(crossings), 'crossing')} in {out}")
-
-
-def _drive_city(
-    scenario: Scenario, sumo: Path, out: Path, *, duration: float | None, warmup: float, step: float, seed: int
-) -> None:
-    """One simulation for all stations, written as one table."""
-    from mobfl.mobility.cities import write_city
-    from mobfl.mobility.sumo import sumo_stations
-    from mobfl.scenario import listed
-
-    sections = {station.name: station.section for station in listed(scenario)}
-    with working("driving", 100) as progress:
-        found = sumo_stations(
-            sumo, sections, duration_s=None if duration is None else warmup + duration, warmup_s=warmup, step_s=step,
-            seed=seed, progress=lambda done: progress(round(100 * done)),
-        )  # fmt: skip
-    write_city(found, out)
-    crossings = counted(sum(map(len, found.values())), "crossing")
-    click.echo(f"{crossings} of {counted(len(found), 'station')} in {out}")
