@@ -11,7 +11,7 @@ settings.register_profile("mobfl", deadline=None, derandomize=True, print_blob=T
 settings.register_profile("search", parent=settings.get_profile("mobfl"), derandomize=False, max_examples=3000)
 settings.load_profile(os.environ.get("MOBFL_HYPOTHESIS", "mobfl"))
 
-# Hundreds of processes import mobfl: each would compile its source anew where nothing may be kept of that.
+# Hundreds of processes import mobfl: each would compile its source again where nothing may be kept of that.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # A shell starts what it puts in the background with Ctrl-C ignored, and children would inherit that.

@@ -1,4 +1,4 @@
-"""Parts of one's own: found by name, made anew for every run, and one sentence for what goes wrong."""
+"""Parts of one's own: found by name, made again for every run, and one sentence for what goes wrong."""
 
 import json
 import shutil

@@ -88,7 +88,7 @@ def shown(value: Any) -> str:
     try:
         return brief(repr(value))
     except (ValueError, RecursionError):  # a number of more than 4,300 digits, or lists within lists
-        return f"something of kind {type(value).__name__} that is too long to be told"
+        return f"something of kind {type(value).__name__} that is too long to show"
 
 
 def brief(text: str) -> str:

@@ -66,7 +66,7 @@ def test_a_certificate_that_is_over_is_named(tmp_path: Path, monkeypatch: pytest
     with monkeypatch.context() as past:
         past.setattr(certificates, "datetime", TwoYearsAgo)
         ensure_certificates(tmp_path, [])
-    with pytest.raises(InputError, match=r"server.crt must not be over, got one until \d{4}-\d\d-\d\d: delete"):
+    with pytest.raises(InputError, match=r"server.crt must not have expired, got one until \d{4}-\d\d-\d\d: delete"):
         ensure_certificates(tmp_path, [])
 
 

@@ -290,7 +290,7 @@ def test_the_garage_lets_nobody_out_twice(tmp_path: Path, capsys: pytest.Capture
     vehicle = {"name": "car", "superlink": f"127.0.0.1:{free_port()}", "trainer": "none", "insecure": True}
     try:
         garage.obey({"start": vehicle, "log": str(tmp_path / "log")})
-        assert "name must be nobody else's on the road, got car again" in capsys.readouterr().err
+        assert "name must be unlike any other's on the road, got car again" in capsys.readouterr().err
     finally:
         os.kill(garage._vehicles["car"], signal.SIGKILL)
         os.waitpid(garage._vehicles["car"], 0)

@@ -160,7 +160,7 @@ def test_a_name_changes_with_whatever_the_result_depends_on_and_with_nothing_els
 # ---- running ----------------------------------------------------------------------------------------
 
 
-def test_finished_runs_are_not_repeated_and_a_changed_setting_runs_anew(tmp_path: Path) -> None:
+def test_finished_runs_are_not_repeated_and_a_changed_setting_runs_again(tmp_path: Path) -> None:
     sweep = sweep_from_dict(block(seeds=[0, 1]))
     runs = name_runs(sweep)
     assert {state.status for state in states(tmp_path, runs).values()} == {"waiting"}

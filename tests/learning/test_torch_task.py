@@ -365,7 +365,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"module": lambda: net(norm=True).double()}, "module must be of float32 throughout (call .float() on it), got float64"),
     ({"module": nn.LazyLinear(2)}, "module must know its shapes (run one batch through it first), got lazy 'weight'"),
     ({"module": nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2, momentum=None))}, "module must have batch norms with a momentum, got None for '1'"),
-    ({"module": Chance()}, "module must be given as a function that makes it, such as its class, for it has no reset_parameters that would draw its parameter anew for another seed, got 'drawn'"),
+    ({"module": Chance()}, "module must be given as a function that makes it, such as its class, since it has no reset_parameters that would draw its parameter again for another seed, got 'drawn'"),
     ({"module": 3}, "module must be a torch.nn.Module or a function that makes one, got int"),
     ({"module": lambda: 3}, "module must be a function that makes a torch.nn.Module, got int from it"),
     ({"module": nn.Linear}, "module must be a function that makes one without arguments, got TypeError: "),

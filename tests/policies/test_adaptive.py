@@ -255,7 +255,7 @@ def test_it_keeps_a_plan_that_is_good(paper: Scenario) -> None:
     assert policy.controller.changes <= 5
 
 
-def test_asked_for_a_first_order_it_begins_anew(paper: Scenario) -> None:
+def test_asked_for_a_first_order_it_begins_again(paper: Scenario) -> None:
     truth = paper.with_values({"traffic.arrivals_per_s": 0.4})
     policy, traffic = AdaptivePolicy(paper, Delays.of(paper)), [next(poisson_crossings(truth, 3))]
     assert orders(policy, truth, traffic, 1000.0) == orders(policy, truth, traffic, 1000.0)

@@ -250,7 +250,7 @@ def test_how_traffic_is_cut_into_blocks_does_not_matter(paper: Scenario, rows: l
     assert all_rows(paper, parts, FixedPlan(10, 7.0)) == all_rows(paper, [whole], FixedPlan(10, 7.0))
 
 
-def test_a_returning_vehicle_draws_anew() -> None:
+def test_a_returning_vehicle_draws_again() -> None:
     visits = crossings(("a", 0.0, 5.0), ("b", 1.0, 5.0), ("a", 9.0, 15.0))
     assert len(set(visits.keys.tolist())) == 3
     assert visits.keys[1] == crossings(("b", 3.0, 4.0)).keys[0]

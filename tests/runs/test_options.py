@@ -97,7 +97,7 @@ def expected_rows(h: int, to: float, duration_s: float, round_s: dict[int, float
 
 
 @pytest.mark.parametrize("to", [0.25, 0.01])
-def test_local_steps_fall_and_the_planner_chooses_t_anew(to: float) -> None:
+def test_local_steps_fall_and_the_planner_chooses_t_again(to: float) -> None:
     scenario = BUSY.with_values({"training.falling_to": to, "training.duration_s": 2000.0})
     best = plan(scenario)
     h, t, _ = best.numbers

@@ -46,7 +46,7 @@ def test_who_knows_nothing_uploads_after_a_fixed_time_for_as_long_as_it_is_there
         (0.0, 4.5, 10, 3, 1),  # a
         (4.5, 8.0, 10, 2, 1),  # c
         (8.0, 8.5, 10, 2, 1),  # a again
-        (8.5, 12.0, 10, 2, 1),  # c, done as it leaves; a begins anew at 8.5 and is lost
+        (8.5, 12.0, 10, 2, 1),  # c, done as it leaves; a begins again at 8.5 and is lost
     ]
     slow = STEADY.with_values({"compute.min_step_s": 3.0})
     assert columns(story("stay-aware:2,knows=nothing,part_s=4", slow), "end_s", "local_steps") == [(5.5, 1), (9.0, 1)]

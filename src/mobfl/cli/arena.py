@@ -58,9 +58,9 @@ def _many(flag: str, name: str, metavar: str, text: str) -> Callable[..., Any]:
 @click.command()
 @click.argument("task", required=False)
 @click.option("--quick", is_flag=True, help="Four algorithms for 300 s on a generated street: a few minutes.")
-@click.option("--sweep", "source", metavar="SWEEP", help="Another sweep with a baseline than the packaged arena.")
+@click.option("--sweep", "source", metavar="SWEEP", help="A sweep with a baseline, instead of the packaged arena.")
 @click.option(
-    "--data", type=click.Path(path_type=Path), metavar="FOLDER", help="Real data; without it, generated ones."
+    "--data", type=click.Path(path_type=Path), metavar="FOLDER", help="Real data; without it, generated data."
 )
 @click.option("--seeds", metavar="A,B,…", help="Instead of the arena's: 1,2,3 or 1-5.")
 @_many("--only", "only", "TABLE.KEY=VALUE", "Only runs whose scenario has this value")
@@ -69,7 +69,7 @@ def _many(flag: str, name: str, metavar: str, text: str) -> Callable[..., Any]:
 @_many("--rules", "rules", "NAME", "Plans enter with this rule")
 @_many("--locals", "locals_", "NAME", "Plans enter with this local training")
 @_many("--codecs", "codecs", "NAME", "Plans enter with this codec")
-@_many("--targets", "targets", "TARGET", "What times are counted to: 80%, top_10=80% or loss=1.7")
+@_many("--targets", "targets", "TARGET", "Targets that are timed: 80%, top_10=80% or loss=1.7")
 @table_option
 @runs_sweep
 @look_options
@@ -78,7 +78,7 @@ def _many(flag: str, name: str, metavar: str, text: str) -> Callable[..., Any]:
 def arena(**given: Any) -> None:
     """Train algorithms on identical vehicles, delays, samples and batches, and compare them with MOB-FL's plan.
 
-    A packaged sweep and its report: seeds in turn, the same command goes on where it was stopped, and pieces of it
+    A packaged sweep and its report: seeds in turn, the same command continues where it was stopped, and pieces of it
     (TASK, --seeds, --only, --plans) add up in one folder. An algorithm of your own enters by its name:
     --plans MODULE:OBJECT, --rules MODULE:OBJECT, ….
     """

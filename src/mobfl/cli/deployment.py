@@ -91,11 +91,11 @@ class _Asked(NamedTuple):
 @trace_option
 @section_option
 @longest_stay_option
-@click.option("--vehicles", type=int, metavar="N", help="At most so many at a time; by default 8 per core.")
+@click.option("--vehicles", type=int, metavar="N", help="Most vehicles at a time; by default 8 per core.")
 @click.option("--scale", type=float, metavar="X", help="Wall-clock seconds per second of road; else what is needed.")
 @seed_option
 @workers_option
-@click.option("--resume", is_flag=True, help="Go on with the run in --out.")
+@click.option("--resume", is_flag=True, help="Continue the run in --out.")
 @click.option("--out", type=click.Path(path_type=Path), required=True, metavar="RUN", help="The run's folder.")
 @json_option
 @plot_option

@@ -99,7 +99,7 @@ def look_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     for decorate in (
         click.option(
-            "--font-size", metavar="PT", callback=_floats(1, "a number of points"), help="Of all letters of figures."
+            "--font-size", metavar="PT", callback=_floats(1, "a number of points"), help="Size of figures' letters."
         ),
         click.option("--style", metavar="FILE", help="A matplotlib style for figures, a file or a name."),
         click.option(
@@ -152,7 +152,7 @@ gap_option = click.option(
 data_option = click.option(
     "--data", type=click.Path(path_type=Path), metavar="PATH", help="A data set; by default generated data."
 )
-workers_option = click.option("--workers", type=int, metavar="N", help="How much at once; by default one per core.")
+workers_option = click.option("--workers", type=int, metavar="N", help="How many at once; by default one per core.")
 
 
 def cores(workers: int | None) -> int:

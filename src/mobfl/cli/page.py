@@ -12,10 +12,10 @@ TOKEN_VARIABLE = "MOBFL_TOKEN"
 
 
 @click.command()
-@click.option("--host", default="127.0.0.1", show_default=True, help="Who may come: by default only this computer.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Who may come; by default only this computer.")
 @click.option("--port", default=8000, show_default=True, help="1 to 65535.")
 @click.option("--runs", type=click.Path(path_type=Path), metavar="FOLDER", help="Runs and sweeps to look at, live.")
-@click.option("--no-browser", is_flag=True, help="Only say where the page is.")
+@click.option("--no-browser", is_flag=True, help="Only print the page's address, open no browser.")
 @click.option(
     "--token",
     metavar="TEXT",

@@ -93,8 +93,8 @@ def plan(
 
     SCENARIO is a TOML file or the name of a packaged scenario; without it, the paper's road. With --trace the traffic
     is the recorded one, and the plan knows that it may come in platoons. With --least-uploads only rounds count that
-    have so many uploads with the probability --with-prob, and the price in g is told. With --within the plan is found
-    by simulation, which asks no formula. With --every there is a plan for every span of the trace, and its gain over
+    have so many uploads with the probability --with-prob, and the price in g is shown. With --within the plan is found
+    by simulation, which needs no formula. With --every there is a plan for every span of the trace, and its gain over
     one plan for all.
     """
     loaded, title = load(scenario, settings), scenario if trace is None else str(trace)

@@ -50,7 +50,7 @@ def radio(
     as_json: bool,
     plot: Path | None,
 ) -> None:
-    """Tell SNR, rate and seconds of an upload along the section of a scenario with a radio.
+    """Show SNR, rate and seconds of an upload along the section of a scenario with a radio.
 
     SCENARIO is a TOML file or the name of a packaged scenario, such as paper-radio. All without shadowing.
     """

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @seed_option
 @json_option
 def replay(run: Path, wanted: tuple[str, ...], draws: int, out: Path | None, seed: int, as_json: bool) -> None:
-    """Say what other plans would have done on a deployment that has been.
+    """Say what other plans would have done on a past deployment.
 
     RUN is the folder that `mobfl deploy` wrote. Its events tell who was there from when to when and how long attempts
     took. On the same vehicles, with delays as they were measured, each --plan is replayed many times, and so are the

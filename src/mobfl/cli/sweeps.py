@@ -86,8 +86,8 @@ def sweep(
 ) -> None:
     """Train every run of SWEEP, a TOML file or the name of a packaged sweep.
 
-    The same command goes on where it was stopped; finished runs are never repeated. Data sets that the sweep names are
-    looked for as they are written, and below --data or $MOBFL_DATA.
+    The same command continues where it was stopped; finished runs are never repeated. Data sets that the sweep names
+    are looked for as they are written, and below --data or $MOBFL_DATA.
     """
     need_experiments()
     from mobfl.experiments.sweep import states
@@ -112,7 +112,7 @@ def sweep(
     help="Instead of the paper's: a file or a packaged sweep; may be repeated.",
 )
 @click.option(
-    "--data", type=click.Path(path_type=Path), metavar="FOLDER", help="Real data; without it, generated ones."
+    "--data", type=click.Path(path_type=Path), metavar="FOLDER", help="Real data; without it, generated data."
 )
 @runs_sweep
 @look_options
@@ -131,8 +131,8 @@ def reproduce(
 ) -> None:
     """Do the paper's experiments and write one page, report.html, with figures, tables and where each number is from.
 
-    With --quick in a few minutes; otherwise with the paper's settings, for hours. The same command goes on where it was
-    stopped, and `mobfl report` shows what there is meanwhile.
+    With --quick in a few minutes; otherwise with the paper's settings, for hours. The same command continues where it
+    was stopped, and `mobfl report` shows what there is meanwhile.
     """
     need_experiments()
     from mobfl.experiments.sweep_file import joined, load_sweep

@@ -108,7 +108,7 @@ def _known_task(_: click.Context, __: click.Parameter, task: str) -> str:
 @click.option(
     "--checkpoint", "checkpoint_s", default=30.0, show_default=True, metavar="S", help="Seconds between checkpoints."
 )
-@click.option("--resume", is_flag=True, help="Go on with the run in --out.")
+@click.option("--resume", is_flag=True, help="Continue the run in --out.")
 @click.option("--out", type=click.Path(path_type=Path), required=True, metavar="RUN", help="The run's folder.")
 @json_option
 @plot_option

@@ -48,7 +48,7 @@ def _check(folder: Path, names: Sequence[str]) -> None:
     certificate = x509.load_pem_x509_certificate((folder / SERVER).read_bytes())
     if certificate.not_valid_after_utc < datetime.now(UTC):
         raise InputError(
-            f"{SERVER} must not be over, got one until {certificate.not_valid_after_utc:%Y-%m-%d}: {remedy}"
+            f"{SERVER} must not have expired, got one until {certificate.not_valid_after_utc:%Y-%m-%d}: {remedy}"
         )
     held = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     for name in (_OWN_NAMES[0], *names):

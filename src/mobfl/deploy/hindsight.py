@@ -116,7 +116,7 @@ class Hindsight:
             if beyond and abs(seen - drawn.mean()) > _MATERIAL * max(seen, drawn.mean()):
                 what = "uploads per round" if quantity == "uploads" else "valid local steps per second"
                 return (
-                    f"The replay does not tell the truth: of the rounds as they were it makes {drawn.min():.3g} to"
+                    f"The replay cannot be trusted: of the rounds as they were it makes {drawn.min():.3g} to"
                     f" {drawn.max():.3g} {what}, where {seen:.3g} happened (of replays that do, at most"
                     f" {self.false_alarm:.0%} are so far off). Delays depended on something that it does not know,"
                     " such as vehicles that are slow for good, or machines that do not keep up"

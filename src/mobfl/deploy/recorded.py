@@ -382,8 +382,8 @@ def _cut_off(seen: SeenSteps) -> list[str]:
     if not law.unseen_share:
         return [told]
     return [
-        f"{told}; of steps longer than {law.seen_up_to_s:.3g} s, {law.unseen_share:.0%} of all, too little was seen:"
-        " there the law goes on exponentially"
+        f"{told}; too little was seen of steps longer than {law.seen_up_to_s:.3g} s, {law.unseen_share:.0%} of all:"
+        " from there on the law is exponential"
     ]
 
 

@@ -91,7 +91,7 @@ class Replay:
 
     @cached_property
     def steps(self) -> list[ServerStep]:
-        return list(islice(server_steps(self.server.anew().schedule, self._site), self.most))
+        return list(islice(server_steps(self.server.fresh().schedule, self._site), self.most))
 
     @property
     def uploads(self) -> NDArray[np.int64]:
@@ -100,7 +100,7 @@ class Replay:
 
     def advance(self, groups: Groups = lambda _: 0, count: int = 1) -> Advance:
         """How far the model moved by whom: the columns add up where the rule is linear."""
-        rule = self.server.anew().rule
+        rule = self.server.fresh().rule
         model: Weights = {_NAME: np.zeros(count, np.float32)}
         state, versions, rows = rule.init(model), {0: model}, list[Array]()
         for step in self.steps:

@@ -12,7 +12,7 @@ def open_regular(file: Path) -> BinaryIO:
     descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise OSError(errno.EINVAL, "something that is no file")
+        raise OSError(errno.EINVAL, "something that is not a file")
     return os.fdopen(descriptor, "rb")
 
 

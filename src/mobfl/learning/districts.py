@@ -63,7 +63,7 @@ def cut_training(task: Task, districts: int, training: Training, seed: int) -> t
     column = _column(task.pool, task.pool)
     if column is None:
         raise InputError(
-            f"training.split must be one that needs no places or labels, which this task has none of, got"
+            f"training.split must be one that needs no places or labels, of which this task has none, got"
             f" {training.split!r}"
         )
     parts = cut(column, districts, training.alike or 0.0, _random(seed, "districts"))

@@ -34,7 +34,7 @@ def check_samples(pool: Pool, training: Training) -> None:
     needed = _NEEDED.get(training.split)
     if needed is not None and training.split not in pool.groups and getattr(pool, needed) is None:
         raise InputError(
-            f"training.split must be one that needs no {needed}, which this task has none of, got {training.split!r}"
+            f"training.split must be one that needs no {needed}, of which this task has none, got {training.split!r}"
         )
     if training.most_samples > len(pool):
         raise InputError(

@@ -235,10 +235,10 @@ def _start(given: Any) -> Callable[[], nn.Module]:
         blame("module", "be one that can be copied, or a function that makes it", error)
     if (name := _never_drawn(template)) is not None:
         raise InputError(
-            "module must be given as a function that makes it, such as its class, for it has no reset_parameters that"
-            f" would draw its parameter anew for another seed, got {name!r}"
+            "module must be given as a function that makes it, such as its class, since it has no reset_parameters that"
+            f" would draw its parameter again for another seed, got {name!r}"
         )
-    return lambda: _drawn_anew(template)
+    return lambda: _drawn_again(template)
 
 
 def _made(make: Any) -> nn.Module:
@@ -253,7 +253,7 @@ def _made(make: Any) -> nn.Module:
     return module.cpu()
 
 
-def _drawn_anew(template: nn.Module) -> nn.Module:
+def _drawn_again(template: nn.Module) -> nn.Module:
     module = copy.deepcopy(template)
     for each in reversed(list(module.modules())):  # parts before the whole, which may have wishes of its own
         if (reset := _reset_of(each)) is not None:

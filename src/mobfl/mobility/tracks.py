@@ -17,7 +17,7 @@ Array = NDArray[np.float64]
 
 COLUMNS = ("time_s", "x_m", "y_m", "way_m")
 _SAME_INSTANT_S = 1e-6  # text may keep fewer digits than memory
-STEADILY = "these crossings have no tracks: every vehicle is taken to drive steadily from one end to the other"
+STEADILY = "these crossings have no tracks: every vehicle is assumed to drive steadily from one end to the other"
 
 
 @dataclass(frozen=True)

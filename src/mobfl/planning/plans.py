@@ -127,13 +127,13 @@ def stays_too_short(road: Conditions, local_steps: int, longest_s: float) -> str
 def recording_too_short(needed_s: float, observed_s: float, rounds: int) -> str:
     """Why rounds that take at least so many seconds cannot be judged on a recording."""
     return (
-        f"a plan needs {rounds} rounds of at least {_brief(needed_s)} s on the trace, but from when its first vehicle"
-        f" has left to when its last one enters there are only {_brief(observed_s)} s: record for longer"
+        f"a plan needs {rounds} rounds of at least {_brief(needed_s)} s on the trace, but between its first vehicle's"
+        f" leaving and its last one's entering there are only {_brief(observed_s)} s: record for longer"
     )
 
 
 NOBODY_WITHIN = (
-    "no vehicle is there long enough between when the first one of the trace has left and when the last one enters:"
+    "no vehicle is there long enough between the trace's first leaving and its last entering:"
     " record for longer, or choose a longer section"
 )
 

@@ -87,8 +87,8 @@ def _promising(found: Plan, times: Transfers) -> Plan:
         return found
     reason = (
         f"a download takes {times.download_s:.3g} s and an upload {times.upload_s:.3g} s on average where so many share"
-        " the band, and nobody who needs that is in time: plan by simulation, which knows that those near the station"
-        " need less, widen the band, or send fewer bytes (link.model_bytes)"
+        " the band, and no vehicle that takes as long is in time: plan by simulation, which knows that those near the"
+        " station need less, widen the band, or send fewer bytes (link.model_bytes)"
     )
     return Plan("infeasible", reason=reason, planner="fixed-point")
 

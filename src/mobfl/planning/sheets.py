@@ -83,7 +83,7 @@ def _promised_rows(plan: Any) -> Rows:
 def _notes(plan: Any) -> list[str]:
     notes = [f"{each[:1].upper()}{each[1:]}." for each in getattr(plan, "notices", ())]
     if getattr(plan, "regret", None) is not None:
-        notes.append(f"No other plan is better by more than {plan.regret:.2%}, but for one search in twenty.")
+        notes.append(f"No other plan is better by more than {plan.regret:.2%}, except in one search of twenty.")
     if plan.objective_error is not None:
         notes.append(f"Another plan might be better by {plan.objective_error:.2g} of the objective.")
     other = getattr(plan, "poisson_plan", None)

@@ -1,7 +1,7 @@
 """The top of a smooth surface through plans that were tried, and how much better any plan there may be.
 
 Plans that hang together get one polynomial in log H and in how far T is beyond T_min(H), by least squares. What it says
-of any plan is a fixed sum over the plans that were tried, so every stretch of traffic says it anew, and stretches are
+of any plan is a fixed sum over the plans that were tried, so every stretch of traffic says it again, and stretches are
 independent: the difference of any two plans has a t-interval, and Scheffé's holds for all differences at once, also for
 the one that was looked for (Scheffé, "A method for judging all contrasts", 1953). How far plans are off their surface,
 beyond what chance explains, is added twice: the plan that was chosen may lie below it, and a better one above.

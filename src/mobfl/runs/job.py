@@ -138,7 +138,7 @@ class Job:
     @property
     def server(self) -> Server:
         """The schedule and the rule, as they were made."""
-        return self._server.anew()
+        return self._server.fresh()
 
     @cached_property
     def local_training(self) -> tuple[LocalTraining, Wish]:
@@ -291,7 +291,7 @@ def site_of(scenario: Scenario, seed: int, seen: ObservedTraffic) -> Site:
 def _check_heldout(job: Job) -> None:
     if job.server.rule.needs_heldout and heldout_loss_of(job.task) is None:
         raise InputError(
-            f"rule {job.server.rule} needs a task with the method heldout_loss, which the task {job.task.name} has not"
+            f"rule {job.server.rule} needs a task with the method heldout_loss, which the task {job.task.name} lacks"
         )
 
 

@@ -23,7 +23,7 @@ class Server:
                 " stale: choose the plan async, or another rule"
             )
 
-    def anew(self) -> "Server":
+    def fresh(self) -> "Server":
         """As it was made, so that nothing goes from one run to the next."""
         return deepcopy(self)
 

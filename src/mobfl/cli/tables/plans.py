@@ -54,7 +54,7 @@ def print_simulated_plan(
     noise = scenario.training.noise_uploads
     console.print(_anytime_table(plan) if isinstance(plan, AnytimePlan) else _plan_table(plan, noise))
     console.print(
-        f"\nNo other plan is better by more than {plan.regret:.2g} of the objective, but for one search in twenty.",
+        f"\nNo other plan is better by more than {plan.regret:.2g} of the objective, except in one search of twenty.",
         soft_wrap=True,
     )
     if isinstance(plan, AnytimePlan) and plan.assumed is not None:

@@ -26,7 +26,7 @@ class Garage:
     def obey(self, order: dict[str, Any]) -> None:
         self.tidy()
         if "start" in order and order["start"]["name"] in self._vehicles:
-            print(f"name must be nobody else's on the road, got {order['start']['name']} again", file=sys.stderr)
+            print(f"name must be unlike any other's on the road, got {order['start']['name']} again", file=sys.stderr)
         elif "start" in order:
             vehicle = Vehicle(**order["start"])
             self._vehicles[vehicle.name] = forks.let_out(vehicle, Path(order["log"]))
