@@ -75,6 +75,6 @@ def test_nonsense_in_the_radio_is_told_and_a_road_in_seconds_has_none_of_it(page
 def test_a_plan_that_promises_nothing_says_so(page: Any) -> None:
     crowd = 'radio.path_loss="urban-nlos"&link.model_bytes=14835468&traffic.arrivals_per_s=0.5'
     page.evaluate(f"location.hash = '#plan?from=paper-radio&{crowd}'")
-    page.locator("#plan-says", has_text="nobody who needs that is in time").first.wait_for()
+    page.locator("#plan-says", has_text="no vehicle that takes as long is in time").first.wait_for()
     assert page.inner_text("#best-g") == "–"
     assert page.is_hidden("#pictures")

@@ -95,7 +95,7 @@ def test_a_plan_that_promises_nothing_is_none() -> None:
     crowd = {"traffic.arrivals_per_s": 0.5, "link.model_bytes": 14_835_468, "radio.path_loss": "urban-nlos"}
     told = plan_quickly(load_scenario("paper").with_values(crowd))
     assert (told.status, told.local_steps, told.objective, told.planner) == ("infeasible", None, None, "fixed-point")
-    assert "on average where so many share the band, and nobody who needs that is in time" in str(told.reason)
+    assert "on average where so many share the band, and no vehicle that takes as long is in time" in str(told.reason)
     assert "plan by simulation" in str(told.reason)
 
 
