@@ -116,7 +116,7 @@ async function numbersOf({ state, own }) {
     const { local_steps: h, round_s: t, objective: g, expected_uploads: uploads, valid_round_prob: valid } = best;
     return { best, road, lines: reason, plan: h ? { h, t, g, uploads, valid } : null };
   }
-  if (!road) return { best, road, lines: [...reason, "What a plan of your own gives on this road, mobfl simulate tells."] };
+  if (!road) return { best, road, lines: [...reason, "mobfl simulate shows what a plan of your own gives on this road."] };
   const { uploads, valid, objective: g } = promise(road, own.h, own.t);
   return { best, road, lines: reason, plan: { ...own, g, uploads, valid } };
 }
