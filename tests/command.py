@@ -38,6 +38,11 @@ def mobfl(*arguments: str, cwd: Path | None = None, **environment: str) -> subpr
     return subprocess.CompletedProcess(["mobfl", *arguments], status, *texts)
 
 
+def but_compiling(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """The lines on stderr, without the two that say that kernels are compiled, which depend on earlier commands."""
+    return [line for line in done.stderr.splitlines() if not line.startswith(("compiling the", "compiled for"))]
+
+
 def _text(file: Any) -> str:
     file.seek(0)
     return str(file.read().decode())

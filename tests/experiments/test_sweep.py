@@ -14,11 +14,13 @@ from typing import Any
 
 import pytest
 
+from command import mobfl
 from mobfl.errors import InputError
 from mobfl.experiments.folder import RUNS, STOP, read_sweep
 from mobfl.experiments.runs import find_runs
 from mobfl.experiments.sweep import name_runs, run_sweep, states, stays_left_out
 from mobfl.experiments.sweep_file import Sweep, joined, load_sweep, packaged_sweeps, sweep_from_dict
+from mobfl.runs import sources
 from mobfl.runs.folder import locked
 from mobfl.runs.training import train
 from places import ROOT
@@ -173,6 +175,31 @@ def test_finished_runs_are_not_repeated_and_a_changed_setting_runs_again(tmp_pat
     for name, written in files.items():
         assert (tmp_path / RUNS / name / "rounds.parquet").stat().st_mtime_ns == written
     assert [entry.label for entry in read_sweep(tmp_path).entries] == ["3,5.0"] * 3
+
+
+def test_runs_of_another_state_of_the_code_are_not_taken_for_this_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep, notices = sweep_from_dict(block()), list[str]()
+    with monkeypatch.context() as before:
+        before.setattr(sources, "code", lambda: "0123456789ab")
+        (old,) = run_sweep(sweep, tmp_path, notice=notices.append)
+        run_sweep(sweep, tmp_path, notice=notices.append)
+    assert notices == []
+    files = {file: file.read_bytes() for file in (tmp_path / RUNS / old).iterdir()}
+    (new,) = run_sweep(sweep, tmp_path, notice=notices.append)
+    assert new != old
+    (told,) = notices
+    assert f"1 run in {tmp_path / RUNS} was made by another state of mobfl's code" in told
+    assert {file: file.read_bytes() for file in (tmp_path / RUNS / old).iterdir()} == files
+    runs, _ = find_runs(tmp_path)
+    assert {run.name: run.code for run in runs} == {old: "0123456789ab", new: sources.code()}
+    assert len({run.identity for run in runs}) == 2  # so that they are not two seeds of one setting
+    shown = mobfl("results", str(tmp_path), cwd=tmp_path).stdout
+    assert "code" in shown
+    assert "0123456789ab" in shown
+    shutil.rmtree(tmp_path / RUNS / old)
+    assert "code" not in mobfl("results", str(tmp_path), cwd=tmp_path).stdout
 
 
 def test_a_failing_run_is_recorded_the_others_go_on_and_the_next_sweep_tries_it_again(tmp_path: Path) -> None:

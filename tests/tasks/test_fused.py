@@ -144,10 +144,14 @@ def test_one_vehicle_is_plain_sgd_bit_for_bit(backend: str) -> None:
 def test_a_workspace_remembers_nothing() -> None:
     backend = FusedBackend(SAMPLES, SAMPLES, "sample", 5)
     first = backend.local_steps(start(1), batches(1), SgdTerms(0.1))
+    scores = backend.outputs(start(1))
     backend.local_steps(start(2), batches(2), SgdTerms(10.0, 0.9))
-    backend.outputs(start(2))
+    wild = backend.local_steps(start(2), np.repeat(batches(2), 5, axis=0), SgdTerms(1e30))
+    assert not np.isfinite(wild["output.bias"]).any()
+    assert not np.isfinite(backend.outputs(wild)).any()
     again = backend.local_steps(start(1), batches(1), SgdTerms(0.1))
     assert all(first[name].tobytes() == again[name].tobytes() for name in first)
+    assert scores.tobytes() == backend.outputs(start(1)).tobytes()
 
 
 def test_a_diverging_vehicle_is_noticed() -> None:

@@ -182,12 +182,12 @@ _ALWAYS = {
 
 
 def _telling(name: str, rows: Sequence[Mapping[str, Any]]) -> bool:
-    """Settings are shown where they differ."""
+    """Settings, and the state of the code, are shown where they differ."""
     if name == "sd":  # of a single seed there is none, which is worth seeing
         return True
     if name in _ALWAYS or name.startswith("best_"):
         return any(row[name] is not None for row in rows)
-    return "." in name and len({repr(row[name]) for row in rows}) > 1
+    return ("." in name or name == "code") and len({repr(row[name]) for row in rows}) > 1
 
 
 def _cell(value: Any) -> str:

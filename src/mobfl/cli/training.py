@@ -126,9 +126,12 @@ def train(**given: Any) -> None:
     if asked.backend == "torch" or asked.device != "cpu":
         need("the backend torch", "torch", "torch")
     goals = [parse_target(target) for target in asked.targets]
-    job = _build_job(asked)
-    _check_wishes(asked, goals, job.task)
-    history = _run(asked, job)
+    from mobfl.cli.compiling import compiling_told
+
+    with compiling_told():
+        job = _build_job(asked)
+        _check_wishes(asked, goals, job.task)
+        history = _run(asked, job)
     _draw(asked, job.task, history)
     _report(asked, goals, job, history)
 

@@ -24,7 +24,7 @@ from mobfl.servers.names import plan_name
 TABLES = ("road", "traffic", "link", "compute", "training")
 PARTS = ("rule", "local", "codec")  # which runs of before did not name
 # Runs that agree in these differ by their seeds only.
-_IDENTITY = ("task", "plan", "rule", "local", "codec", "trace", "scenario", "data", "parts")
+_IDENTITY = ("task", "plan", "rule", "local", "codec", "trace", "scenario", "data", "parts", "code")
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,14 @@ class Run:
     @property
     def identity(self) -> str:
         """The same for runs that differ by their seeds only; a key that is newer than a run has its default there."""
-        told = {**self.description, "scenario": plain(self.scenario.to_dict())}
+        told = {**self.description, "scenario": plain(self.scenario.to_dict()), "code": self.code}
         text = json.dumps([told.get(key) for key in _IDENTITY], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    @property
+    def code(self) -> str | None:
+        """The state of the sources that made it; runs of before do not tell."""
+        return self.description.get("versions", {}).get("code")
 
     @property
     def plan(self) -> str:
@@ -93,6 +98,7 @@ class Run:
             **{f"last_{kpi.name}": history.final(kpi.name) for kpi in history.kpis},
             "wall_s": read_timing(self.folder).get("wall_s"),
             "identity": self.identity,
+            "code": self.code,
             **{table: _plain(scenario[table]) for table in TABLES},
             "classes": max(1, len(scenario.get("fleet", ()))),
             "stations": max(1, len(history.stations)),
@@ -120,7 +126,7 @@ _MAYBE_TEXT, _MAYBE_WHOLE, _MAYBE_NUMBER = str | NoneType, int | NoneType, int |
 # What columns hold; a table of many runs has one type for each.
 _KINDS: dict[str, Any] = {
     **dict.fromkeys(("run", "task", "plan", "policy", "status"), str),
-    **dict.fromkeys((*PARTS, "reason", "data", "trace"), _MAYBE_TEXT),
+    **dict.fromkeys((*PARTS, "reason", "data", "trace", "code"), _MAYBE_TEXT),
     **dict.fromkeys(("local_steps", "seed"), _MAYBE_WHOLE),
     **dict.fromkeys(("round_s", "objective", "wall_s"), _MAYBE_NUMBER),
 }

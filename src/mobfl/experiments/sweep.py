@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from mobfl import theory
-from mobfl.errors import InfeasibleError, InputError
+from mobfl.errors import InfeasibleError, InputError, counted
 from mobfl.experiments.folder import (
     RUNS,
     STOP,
     Entry,
     StoredSweep,
     added_to,
+    is_set_aside,
     set_aside,
     set_aside_so_far,
     write_sweep,
@@ -220,7 +221,8 @@ def run_sweep(
         checkpoint_s: Seconds of wall-clock time between a run's checkpoints.
         add: Keep what the folder's report shows already, so that a sweep can be run piece by piece.
         progress: True shows how far it is; a function is told twice a second how far each run is.
-        notice: Is told a sentence for every run that was damaged, and was set aside and computed again.
+        notice: Is told a sentence for every run that was damaged, and was set aside and computed again; and one if the
+            folder has runs that another state of the code made.
     """
     sweep = sweep if isinstance(sweep, Sweep) else load_sweep(sweep)
     out, runs = Path(out), name_runs(sweep) if runs is None else runs
@@ -233,6 +235,8 @@ def run_sweep(
         before = set_aside_so_far(out)
         stored = StoredSweep(sweep.title, sweep.hopeless, tuple(map(_entry, runs)), sweep.comparison)
         write_sweep(out, added_to(out, stored) if add else stored)
+        for sentence in _of_other_code(out, [run.name for run in runs]):
+            notice(sentence)
         work = {run.name: run.work for run in runs}
         with (
             following(progress, "training", sum(work.values()), partial(_told, work)) as watch,
@@ -243,6 +247,20 @@ def run_sweep(
             if name not in before:
                 notice(f"{name} was set aside, and its run was computed again: {reason}")
         return states(out, runs)
+
+
+def _of_other_code(out: Path, names: Sequence[str]) -> list[str]:
+    """A sentence if runs in the folder were made by other code. Having other names, they never meet the sweep's own."""
+    others = (file.parent for file in sorted((out / RUNS).glob(f"*/{run_folder.RUN}")) if file.parent.name not in names)
+    found = [run_folder.legible_run(place).get("versions") for place in others if not is_set_aside(Path(place.name))]
+    now = run_folder.versions()["code"]
+    count = sum(isinstance(versions, dict) and versions.get("code") != now for versions in found)
+    if not count:
+        return []
+    made_by = f"{'was' if count == 1 else 'were'} made by another state of mobfl's code"
+    kept = f"{'stays' if count == 1 else 'stay'} as {'it is' if count == 1 else 'they are'}"
+    rest = f"all that this sweep asks for is computed by today's, {now}"
+    return [f"{counted(count, 'run')} in {out / RUNS} {made_by} and {kept}: {rest}"]
 
 
 def _told(work: Mapping[str, float], states: Mapping[str, State]) -> tuple[float, str]:

@@ -29,6 +29,7 @@ from mobfl.files.atomic import PART, remove_parts, replaced
 from mobfl.files.json import plain, read_json, write_json
 from mobfl.files.regular import check_regular
 from mobfl.learning.task import Kpi
+from mobfl.runs import sources
 from mobfl.runs.history import (
     COLUMNS,
     MORE,
@@ -52,7 +53,8 @@ _PROGRESS = ("initial", "status", "reason", "results")
 
 
 def versions() -> dict[str, str]:
-    return dict(_versions())
+    """Of Python, of what computes, and `code`: the state of mobfl's own sources."""
+    return {**_versions(), "code": sources.code()}
 
 
 @cache

@@ -21,7 +21,7 @@ from mobfl.runs.privacy import privacy_of
 from mobfl.runs.recording import Recording, begin, take_up
 
 CHECKPOINT_S = 30.0
-_AT_FIRST = "starting (the first run compiles for half a minute)"
+_AT_FIRST = "starting (the first run compiles for some seconds)"
 
 
 def check_settings(out: Path, resume: bool, workers: int, checkpoint_s: float) -> None:
@@ -146,7 +146,7 @@ def _failure_recorded(run: Recording, workers: int) -> Iterator[None]:
 
 
 def _begun(run: Recording, steps: Iterator[Learnt], workers: int) -> Iterator[Learnt]:
-    """With the first step computed, which may compile for a minute: until then there is nothing to wait for."""
+    """With the first step computed, which may compile for a while: until then there is nothing to wait for."""
     try:
         return chain(list(islice(steps, 1)), steps)
     except KeyboardInterrupt:

@@ -13,7 +13,8 @@ from mobfl.learning.task import Integers, Kpi, Pool, SgdTerms, TaskRequest
 from mobfl.learning.weights import Weights
 from mobfl.rng import stream
 from mobfl.scenario import Count, Table
-from mobfl.tasks.beams import fused, layout
+from mobfl.tasks.beams import layout
+from mobfl.tasks.beams.fused import network
 from mobfl.tasks.beams.generated import TRAINING_SAMPLES, VALIDATION_SAMPLES, generated_samples
 from mobfl.tasks.beams.raymobtime import read_raymobtime
 from mobfl.tasks.beams.samples import BeamSamples
@@ -21,7 +22,7 @@ from mobfl.tasks.beams.scores import LOSS_WEIGHTS, TOPS, commonest_beams, scores
 
 MODELS = {"lidar2d": layout.CHANNELS, "lidar2d-small": 1}
 BACKENDS = ("auto", "fused", "torch")
-_STACKED = 4  # samples that are evaluated together
+_AT_ONCE = 64  # samples whose predictions end together
 
 
 class BeamOptions(Table):
@@ -154,8 +155,8 @@ class FusedBackend:
     ) -> None:
         rates = np.float32(terms.learning_rate), np.float32(terms.momentum), np.float32(terms.proximal)
         correction = np.zeros(0, np.float32) if terms.correction is None else layout.pack_slopes(terms.correction)
-        work, train = self._workspace(batches.shape[1]), self._train
-        fused.local_sgd(
+        work, train = self._workspace(batches.shape[1], True), self._train
+        network.local_sgd(
             parameters,
             running,
             train.grids,
@@ -171,12 +172,12 @@ class FusedBackend:
     def outputs(self, model: Weights, numbers: Integers | None = None) -> layout.Floats:
         grids = self._validation.grids if numbers is None else self._validation.grids[numbers]
         outputs = np.empty((len(grids), layout.CLASSES), np.float32)
-        fused.predict(*layout.pack(model), grids, self._workspace(1, _STACKED), outputs)
+        network.predict(*layout.pack(model), grids, self._workspace(_AT_ONCE, False), outputs)
         return outputs
 
-    def _workspace(self, *sizes: int) -> fused.Workspace:
-        """This thread's workspace of these sizes."""
-        spaces: dict[tuple[int, ...], fused.Workspace] = self._own.__dict__.setdefault("spaces", {})
-        if sizes not in spaces:
-            spaces[sizes] = fused.workspace(*sizes)
-        return spaces[sizes]
+    def _workspace(self, samples: int, training: bool) -> network.Workspace:
+        """This thread's for so many samples."""
+        spaces: dict[tuple[int, bool], network.Workspace] = self._own.__dict__.setdefault("spaces", {})
+        if (samples, training) not in spaces:
+            spaces[samples, training] = network.workspace(samples, training)
+        return spaces[samples, training]

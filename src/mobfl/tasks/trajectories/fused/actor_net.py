@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from mobfl.tasks.products import multiply
 from mobfl.tasks.trajectories.fused.linear import arrays
 from mobfl.tasks.trajectories.fused.norms import channels_of, moments, normalise
-from mobfl.tasks.trajectories.fused.products import multiply
-from mobfl.tasks.trajectories.fused.vectors import (
+from mobfl.tasks.vectors import (
     ADD,
     LANES,
     ONE,

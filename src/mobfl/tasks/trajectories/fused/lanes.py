@@ -11,11 +11,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mobfl.tasks.products import ROUND, add_outer, multiply, multiply_rows
 from mobfl.tasks.trajectories.fused.blocks import BLOCK, Part
 from mobfl.tasks.trajectories.fused.linear import Norm, arrays
-from mobfl.tasks.trajectories.fused.products import ROUND, add_outer, multiply, multiply_rows
 from mobfl.tasks.trajectories.fused.residual import residual, residual_back
-from mobfl.tasks.trajectories.fused.vectors import (
+from mobfl.tasks.trajectories.lane_graph import KINDS
+from mobfl.tasks.vectors import (
     ADD,
     LANES,
     ONE,
@@ -31,7 +32,6 @@ from mobfl.tasks.trajectories.fused.vectors import (
     put,
     store,
 )
-from mobfl.tasks.trajectories.lane_graph import KINDS
 
 
 def lane_convolution(

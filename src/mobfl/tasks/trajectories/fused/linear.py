@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mobfl.tasks.products import multiply
 from mobfl.tasks.trajectories.fused.norms import channels_of, moments, normalise, normalise_back, slope_sums
-from mobfl.tasks.trajectories.fused.products import multiply
-from mobfl.tasks.trajectories.fused.vectors import (
+from mobfl.tasks.vectors import (
     ADD,
     LANES,
     ONE,

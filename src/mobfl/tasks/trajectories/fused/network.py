@@ -18,8 +18,8 @@ from mobfl.tasks.trajectories.fused.lanes import lane_convolution
 from mobfl.tasks.trajectories.fused.linear import Norm, linear, normed_linear, points
 from mobfl.tasks.trajectories.fused.pairs import Parts, add_context
 from mobfl.tasks.trajectories.fused.residual import normed_residual
-from mobfl.tasks.trajectories.fused.vectors import LANES
 from mobfl.tasks.trajectories.lane_graph import KINDS
+from mobfl.tasks.vectors import LANES
 
 if TYPE_CHECKING:
     from mobfl.tasks.trajectories.lanegcn import Attention, LaneConvolution, LaneGCN, NormedLinear

@@ -6,7 +6,7 @@ Sums over a row are waited for. So kernels find those of many rows first, which 
 import numpy as np
 from numpy.typing import NDArray
 
-from mobfl.tasks.trajectories.fused.vectors import (
+from mobfl.tasks.vectors import (
     LANES,
     fused,
     kernel,

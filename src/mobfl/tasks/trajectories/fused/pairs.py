@@ -8,10 +8,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mobfl.tasks.products import multiply
 from mobfl.tasks.trajectories.fused.linear import ROWS, Norm, arrays, turned
 from mobfl.tasks.trajectories.fused.norms import channels_of, moments, normalise, normalise_back, slope_sums
-from mobfl.tasks.trajectories.fused.products import multiply
-from mobfl.tasks.trajectories.fused.vectors import (
+from mobfl.tasks.vectors import (
     ADD,
     LANES,
     ONE,

@@ -6,11 +6,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mobfl.tasks.products import multiply
 from mobfl.tasks.trajectories.fused.blocks import Integers
 from mobfl.tasks.trajectories.fused.linear import ROWS, Norm, arrays, turned
 from mobfl.tasks.trajectories.fused.norms import channels_of, moments, normalise, normalise_back, slope_sums
-from mobfl.tasks.trajectories.fused.products import multiply
-from mobfl.tasks.trajectories.fused.vectors import (
+from mobfl.tasks.vectors import (
     ADD,
     LANES,
     ONE,

@@ -13,7 +13,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from mobfl.tasks.trajectories.fused.vectors import (
+from mobfl.tasks.vectors import (
     ALIGN,
     FLOAT,
     LANES,

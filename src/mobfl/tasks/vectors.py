@@ -1,8 +1,9 @@
 """Sixteen single-precision numbers at once inside Numba kernels.
 
-Numba leaves it to LLVM to find vectors in loops, which it does not in loops over the 16 or 32 channels of LaneGCN.
-Here they are written down: a `Vector` is loaded, added, multiplied and stored as a whole. Every operation and its order
-are then given, so bits depend neither on how a kernel was optimised nor on what it was inlined into.
+Numba leaves it to LLVM to find vectors in loops. It does not in loops over the 16 or 32 channels of LaneGCN, and in
+those over Lidar2D's maps it takes long to. Here they are written down: a `Vector` is loaded, added, multiplied and
+stored as a whole. Every operation and its order are then given, so bits depend neither on how a kernel was optimised
+nor on what it was inlined into.
 
 Numba's cache of an entry notices changes of the entry's own file only: delete `__pycache__` after editing this one.
 """
@@ -91,6 +92,10 @@ def _maximum(builder: Any, a: Any, zero: Any) -> Any:
     return builder.select(builder.fcmp_ordered("<=", a, zero), zero, a)  # NaN stays
 
 
+def _minimum(builder: Any, a: Any, zero: Any) -> Any:
+    return builder.select(builder.fcmp_ordered(">=", a, zero), zero, a)  # NaN stays
+
+
 def _halves(builder: Any, a: Any) -> Any:
     """The sum of all lanes, of halves again and again: always in this order."""
     lanes = LANES
@@ -107,9 +112,25 @@ def _halves(builder: Any, a: Any) -> Any:
     return builder.extract_element(a, ir.Constant(ir.IntType(32), 0))
 
 
-def _where(builder: Any, test: Any, a: Any) -> Any:
-    zero = ir.Constant(LLVM_VECTOR, [0.0] * LANES)
-    return builder.select(builder.fcmp_ordered(">", test, zero), a, zero)
+def _where(sign: str) -> Callable[..., Any]:
+    def build(builder: Any, test: Any, a: Any) -> Any:
+        zero = ir.Constant(LLVM_VECTOR, [0.0] * LANES)
+        return builder.select(builder.fcmp_ordered(sign, test, zero), a, zero)
+
+    return build
+
+
+def _of_two(lanes: list[int]) -> Callable[..., Any]:
+    """The lanes with these numbers, those of the second vector counted after the first's."""
+    chosen = ir.Constant(ir.VectorType(ir.IntType(32), LANES), lanes)
+    return lambda builder, a, b: builder.shuffle_vector(a, b, chosen)
+
+
+def _bytes(builder: Any, address: Any, at: Any) -> Any:
+    keep_compact(builder)
+    integers = ir.VectorType(ir.IntType(8), LANES)
+    place = builder.inttoptr(builder.add(address, at), integers.as_pointer())
+    return builder.sitofp(builder.load(place, align=1), LLVM_VECTOR)
 
 
 spread = _operation(spread_out, types.float32)  # a vector of one number
@@ -119,11 +140,19 @@ times = _operation(lambda builder, a, b: builder.fmul(a, b), VECTOR, VECTOR)
 fused = _operation(multiply_add, VECTOR, VECTOR, VECTOR)  # a·b + c
 total = _operation(_halves, VECTOR, gives=types.float32)  # the sum of all lanes
 positive = _operation(lambda builder, a: _maximum(builder, a, ir.Constant(LLVM_VECTOR, [0.0] * LANES)), VECTOR)  # ReLU
-where_positive = _operation(_where, VECTOR, VECTOR)  # of a test and a vector: its lanes where the test's are positive
+negative = _operation(lambda builder, a: _minimum(builder, a, ir.Constant(LLVM_VECTOR, [0.0] * LANES)), VECTOR)
+where_positive = _operation(_where(">"), VECTOR, VECTOR)  # of a test and a vector: its lanes where the test's are so
+where_negative = _operation(_where("<"), VECTOR, VECTOR)
+# Of two vectors that follow each other: every second number; and the first and the last half of what alternates.
+evens = _operation(_of_two(list(range(0, 2 * LANES, 2))), VECTOR, VECTOR)
+odds = _operation(_of_two(list(range(1, 2 * LANES, 2))), VECTOR, VECTOR)
+alternating = [lane + half for lane in range(LANES) for half in (0, LANES)]
+zip_first = _operation(_of_two(alternating[:LANES]), VECTOR, VECTOR)
+zip_last = _operation(_of_two(alternating[LANES:]), VECTOR, VECTOR)
 load = _operation(
     lambda builder, address, at: builder.load(pointer(builder, address, at), align=ALIGN), types.intp, types.intp
 )
-
+load_bytes = _operation(_bytes, types.intp, types.intp)  # sixteen integers of a byte each, `at` bytes after an address
 index = _operation(  # the integer that stands `at` integers after an address
     lambda builder, address, at: builder.sext(builder.load(pointer(builder, address, at, INTEGER)), address.type),
     types.intp,
@@ -143,6 +172,19 @@ def _put(builder: Any, address: Any, at: Any, value: Any) -> Any:
     return ir.Constant(ir.IntType(8).as_pointer(), None)
 
 
+def _put_pair(builder: Any, address: Any, at: Any, number: Any) -> Any:
+    for which in (0, 1):
+        builder.store(number, pointer(builder, address, builder.add(at, at.type(which)), FLOAT))
+    return ir.Constant(ir.IntType(8).as_pointer(), None)
+
+
+def _put_number(builder: Any, address: Any, at: Any, number: Any) -> Any:
+    builder.store(number, pointer(builder, address, at, FLOAT))
+    return ir.Constant(ir.IntType(8).as_pointer(), None)
+
+
+put_number = _operation(_put_number, types.intp, types.intp, types.float32, gives=types.none)
+put_pair = _operation(_put_pair, types.intp, types.intp, types.float32, gives=types.none)  # the same number twice
 put = _operation(_put, types.intp, types.intp, types.intp, gives=types.none)  # into a list of offsets
 get = _operation(offset, types.intp, types.intp, gives=types.intp)  # from it
 store = _operation(_store, types.intp, types.intp, VECTOR, gives=types.none)
