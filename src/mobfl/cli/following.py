@@ -110,7 +110,8 @@ class _Lines:
         if state.status == "failed":
             return f"failed: {state.reason}"
         run = read_run(self._folders[name])
-        return f"done, loss {run['initial']['loss']:.4g} → {run['results']['min_loss']:.4g}"
+        told = f"done, loss {run['initial']['loss']:.4g} → {run['results']['min_loss']:.4g}"
+        return " ".join([told, *run["results"]["notices"]])
 
 
 def _written_ns(folder: Path) -> int | None:

@@ -51,6 +51,11 @@ class Run:
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     @property
+    def notices(self) -> list[str]:
+        """What went wrong in it, in sentences; a run of before these were kept has none."""
+        return list((self.description.get("results") or {}).get("notices", ()))
+
+    @property
     def plan(self) -> str:
         return plan_name(self.description["plan"])
 
