@@ -102,6 +102,7 @@ def sweep(
     "names",
     multiple=True,
     metavar="SWEEP",
+    shell_complete=complete_sweep,
     help="Instead of the paper's: a file or a packaged sweep; may be repeated.",
 )
 @click.option(
