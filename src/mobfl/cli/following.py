@@ -30,7 +30,7 @@ _SILENT_S = 60.0  # after so long without a line there is one
 def preparing(runs: int) -> Iterator[Callable[[int], None]]:
     """Data are read or generated, and mistakes are looked for."""
     if not sys.stderr.isatty():
-        _say(f"preparing {counted(runs, 'run')} and their data")
+        _say("preparing the runs and their data")  # of which some may be the same
     with working("preparing", runs) as progress:
         yield progress
 
@@ -111,7 +111,7 @@ class _Lines:
             return f"failed: {state.reason}"
         run = read_run(self._folders[name])
         told = f"done, loss {run['initial']['loss']:.4g} → {run['results']['min_loss']:.4g}"
-        return " ".join([told, *run["results"]["notices"]])
+        return ": ".join(filter(None, [told, " ".join(run["results"]["notices"])]))
 
 
 def _written_ns(folder: Path) -> int | None:
