@@ -112,6 +112,20 @@ def test_names_that_are_markup_stay_text() -> None:
     assert "<b>" in cells(crossings)
 
 
+def test_spans_and_sites_are_tables(tmp_path: Path) -> None:
+    """Where a span has no plan its numbers are missing."""
+    enter_s = np.r_[8.0 * np.arange(100), 5000.0]
+    crossings = mobfl.Crossings.sorted(np.arange(101), enter_s, enter_s + 20)
+    day = mobfl.plan_over_day("paper", crossings, "30min")
+    assert re.fullmatch(r"<DayPlans 3 spans of 1800 s, \d+\.\d% more than one plan for all>", repr(day))
+    assert {"start_s", "gain", "1800", "–"} <= set(cells(day))
+    assert day.to_pandas()["local_steps"].notna().tolist() == [True, False, False]
+    assert day.to_arrow().num_rows == 3
+    sites = mobfl.choose_sites("paper", {"here": crossings}, 1)
+    assert repr(sites).startswith("<SiteChoice here: ")
+    assert sites.to_pandas()["plan"].tolist() == [cells(sites)[10]]
+
+
 @pytest.mark.parametrize("make", [lambda _: mobfl.plan_many(ROADS), mobfl.read_history, mobfl.Results])
 def test_tables_become_frames(make: Callable[[Path], Any], runs: Path) -> None:
     import polars as pl

@@ -56,8 +56,9 @@ def test_commands_run_when_pasted(page: Path, tmp_path: Path) -> None:
 
 
 def is_expected(line: str) -> bool:
-    """A stage that a command has come to, or the warning of one that opens a port as root."""
-    return line.endswith("…") or "runs as root" in line
+    """A stage that a command has come to, a run that is done, or the warning of one that opens a port as root."""
+    done = re.fullmatch(r"\d+ of \d+: \S+ done, loss \S+ → \S+", line)
+    return line.endswith("…") or done is not None or "runs as root" in line
 
 
 def assert_all_have_learnt(folder: Path) -> None:

@@ -68,6 +68,20 @@ def test_traffic_may_be_a_file(trace: Path) -> None:
     assert job.describe()["trace"] == {"file": "trace.csv", "fingerprint": crossings.fingerprint()}
 
 
+def test_plans_over_a_day_and_sites_take_names_and_files(trace: Path) -> None:
+    crossings, road = mobfl.read_crossings(trace), mobfl.load_scenario("paper")
+    day = mobfl.plan_over_day("paper", str(trace), "20min")
+    assert day == mobfl.plan_over_day(road, crossings, 1200.0)
+    assert len(day.spans) == 2
+    sites = mobfl.choose_sites("paper", {"here": str(trace)}, 1)
+    assert sites.to_dict() == mobfl.choose_sites(road, {"here": crossings}, 1).to_dict()
+
+
+def test_a_network_may_be_named_by_text(tmp_path: Path) -> None:
+    with pytest.raises(mobfl.InputError, match="cannot be read: No such file"):
+        mobfl.read_network(str(tmp_path / "none.net.xml"))
+
+
 def test_traffic_may_be_a_source_or_its_name() -> None:
     class Twice:
         def crossings(self, scenario: mobfl.Scenario, seed: int) -> mobfl.Crossings:
@@ -134,6 +148,8 @@ def test_least_uploads_may_be_a_number() -> None:
         (lambda: mobfl.simulate("paper", 24), "round_s must be given"),
         (lambda: mobfl.read_crossings("f.csv", "circle:1"), "section must be edge:ID[:FROM:TO], edge:ID,ID"),
         (lambda: mobfl.plan_by_simulation("paper", "9x"), "within must be a share from 0.001% to 50%"),
+        (lambda: mobfl.plan_over_day("paper", "none.csv"), "crossings 'none.csv' cannot be read: No such file"),
+        (lambda: mobfl.plan_over_day("paper", "day", "soon"), "every must be a time such as 1h, 30min or 900s"),
         (lambda: mobfl.Job("beam"), "task must be one of beams"),
         (lambda: mobfl.Job(CountingTask(), plan="fedbuf:24").server, "plan must be H,T, one of"),
         (lambda: mobfl.Results("nowhere"), "results must be in a folder, got 'nowhere'"),

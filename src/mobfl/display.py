@@ -33,6 +33,22 @@ def _cells(row: Sequence[str], tag: str = "td") -> str:
     return "".join(f'<{tag} style="text-align: left">{html.escape(cell)}</{tag}>' for cell in row)
 
 
+def columns_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """Rows with the same keys, as columns."""
+    return {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
+
+
+def rows_of(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[list[str]]:
+    """Some columns of them as text; of many rows the first."""
+    return [[_as_text(row[name]) for name in names] for row in rows[:SHOWN_ROWS]]
+
+
+def _as_text(value: Any) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.5g}" if isinstance(value, float) else str(value)
+
+
 class Displayed:
     """Shows itself in a line, and as a table in a notebook."""
 

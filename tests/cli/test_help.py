@@ -21,6 +21,13 @@ def test_summaries_are_whole_in_80_columns() -> None:
     assert "batches, and compare them with MOB-FL's plan." in shown
 
 
+@pytest.mark.parametrize("name", cli.commands)
+def test_every_commands_help_is_whole_in_80_columns(name: str) -> None:
+    shown = CliRunner().invoke(cli, [name, "--help"], terminal_width=80).output
+    assert max(map(len, shown.splitlines())) <= 80
+    assert not [line for line in shown.splitlines() if line.endswith("...")]
+
+
 def completed(words: str) -> list[str]:
     environment = os.environ | {
         "_MOBFL_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" ")),
@@ -39,10 +46,36 @@ def completed(words: str) -> list[str]:
         ("mobfl simulate --plan any", ["anytime"]),
         ("mobfl plan --set traffic.sp", ["traffic.speed_mps=", "traffic.speed_sd_mps="]),
         ("mobfl parts ru", ["rules"]),
+        ("mobfl plan --for any", ["anytime"]),
+        ("mobfl deploy --local --task im", ["images"]),
+        ("mobfl deploy --local --local-training fedp", ["fedprox"]),
+        ("mobfl replay run --plan any", ["anytime"]),
+        ("mobfl train beams --backend fu", ["fused"]),
+        ("mobfl train beams --device cu", ["cuda"]),
+        ("mobfl arena bea", ["beams"]),
+        ("mobfl arena --rules clip+me", ["clip+mean", "clip+median"]),
+        ("mobfl reproduce --sweep arena-", ["arena-quick"]),
     ],
 )  # fmt: skip
 def test_a_shell_completes_scenarios_tasks_and_parts(words: str, offered: list[str]) -> None:
     assert completed(words) == offered
+
+
+_TAB = """
+eval "$(_MOBFL_COMPLETE=bash_source mobfl)"
+COMP_WORDS=(mobfl train bea) COMP_CWORD=2
+_mobfl_completion mobfl bea train
+echo "${COMPREPLY[@]}"
+"""
+
+
+def test_bash_itself_completes() -> None:
+    """With the function that the README has a reader put into ~/.bashrc."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "--norc", "-c", _TAB], env=os.environ | {"PATH": path}, capture_output=True, text=True, timeout=120
+    )
+    assert done.stdout == "beams\n", done.stderr
 
 
 def test_a_wrong_task_is_told_before_a_missing_folder() -> None:

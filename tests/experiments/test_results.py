@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from fake_task import CountingTask
-from mobfl import InputError, Job, Scenario, read_history, theory, train
+from mobfl import InputError, Job, Scenario, load_scenario, read_history, theory, train
 from mobfl.cli import cli
 from mobfl.experiments.results import Results, export, export_tensorboard
 from mobfl.experiments.runs import find_runs
@@ -214,3 +214,13 @@ def test_infinite_losses_do_not_count_as_best(tmp_path: Path) -> None:
     history = read_history(tmp_path / "run")
     assert row["min_loss"] == history.min_loss()
     assert row["best_count"] == history.best("count")
+
+
+def test_a_run_on_a_radio_is_listed_without_a_g(tmp_path: Path) -> None:
+    """No formula knows what its transfers take."""
+    short = {"training.duration_s": 30, "training.samples_per_vehicle": 16, "training.batch_size": 4}
+    train(Job(CountingTask(), load_scenario("paper-radio").with_values(short), (5, 8.0)), tmp_path / "run")
+    (found,), broken = find_runs(tmp_path)
+    assert broken == []
+    assert found.objective is None
+    assert Results(tmp_path).select()["objective"].to_pylist() == [None]

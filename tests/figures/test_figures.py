@@ -2,9 +2,12 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
+from PIL import Image
 
 from mobfl import Plan, Scenario, plan, theory
 from mobfl.errors import InputError
@@ -23,6 +26,7 @@ from mobfl.figures import (
     draw_times_to_target,
     draw_uploads,
 )
+from mobfl.figures.look import Look, looking
 from mobfl.learning.task import Kpi
 from mobfl.rounds.estimates import Estimate
 from mobfl.runs.history import COLUMNS, History
@@ -211,6 +215,39 @@ def test_the_best_curve_comes_first(tmp_path: Path) -> None:
         draw_curves(groups, column, tmp_path / "curves.svg")
         drawn = (tmp_path / "curves.svg").read_text(encoding="utf-8")
         assert re.findall(">(slow|medium|fast)<", drawn) == ["fast", "medium", "slow"]
+
+
+def looks_of(groups: dict[str, list[History]], column: str, folder: Path) -> dict[str, tuple[Any, ...]]:
+    drawn = list[Figure]()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mobfl.figures.canvas._save", lambda figure, *_: drawn.append(figure))
+        draw_curves(groups, column, folder / "curves.svg")
+    lines = [line for line in drawn[0].axes[0].lines if line.get_label() in groups]
+    return {str(line.get_label()): (line.get_color(), line.get_marker(), line.get_linewidth()) for line in lines}
+
+
+def test_a_label_has_one_look_whatever_is_drawn_and_the_best_line_is_the_thickest(tmp_path: Path) -> None:
+    """Top-10 accuracy rises where the distance, of which less is better, does not."""
+    other = history(4, 12.0, 0)
+    other = History(other.initial, {**other.columns, "top_10": np.full(12, 1.0)}, other.kpis)
+    groups = {"first": [history(40, 12.0, 0)], "second": [other], "third": [history(12, 12.0, 0)]}
+    looks = {column: looks_of(groups, column, tmp_path) for column in ("loss", "top_10")}
+    for label in groups:
+        assert looks["loss"][label][:2] == looks["top_10"][label][:2]
+    assert len({look[:2] for look in looks["loss"].values()}) == 3
+    best = {column: max(found, key=lambda label: found[label][2]) for column, found in looks.items()}
+    assert best == {"loss": "first", "top_10": "second"}
+
+
+@pytest.mark.parametrize(
+    "name", ["plan", "history", "fig2", "fig3", "curves", "uploads", "proxy", "proxy_over_time", "times"]
+)
+def test_a_narrow_figure_holds_all_its_words(paper: Scenario, name: str, tmp_path: Path) -> None:
+    """As a telephone shows it: a file is cut to what is drawn, so words that reach beyond the edge make it wide."""
+    with looking(Look(narrow=True)):
+        FIGURES[name](paper, tmp_path / "narrow.png")
+    with Image.open(tmp_path / "narrow.png") as picture:
+        assert picture.width / 200 < 3.9  # inches, by our style's dots
 
 
 def test_the_fastest_policy_is_at_the_top(gallery: Path, tmp_path: Path) -> None:

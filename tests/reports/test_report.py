@@ -111,6 +111,24 @@ def test_the_report_does_not_undermine_itself(reproduced: Path) -> None:
     assert all(caption.count(". ") >= 1 or ": " in caption for caption in captions), captions
 
 
+def test_a_run_that_learnt_nothing_is_no_mere_row(tmp_path: Path) -> None:
+    road = Scenario.from_dict({"training": {"samples_per_vehicle": 32, "batch_size": 8, "duration_s": 60.0}})
+    train(Job(CountingTask(), road, (60, 16.0), 1), tmp_path / "none")
+    train(Job(CountingTask(), road, (10, 6.0), 1), tmp_path / "some")
+    assert CliRunner().invoke(cli, ["report", str(tmp_path)], catch_exceptions=False).exit_code == 0
+    notes = re.findall(r'<p class="note">(.*?)</p>', (tmp_path / "report.html").read_text(encoding="utf-8"))
+    assert [note.partition(". ")[0] for note in notes] == [
+        "60,16, seed 1: Nothing was learnt: no vehicle uploaded in time"
+    ]
+
+
+def test_on_a_telephone_every_figure_is_drawn_for_one(reproduced: Path) -> None:
+    page = (reproduced / "report.html").read_text(encoding="utf-8")
+    figures = page.count("<figure>")
+    assert figures >= 10
+    assert page.count('<source media="(max-width: 42rem)" srcset="data:image/png;base64,') == figures
+
+
 def test_plans_are_explained_in_words() -> None:
     assert plan_in_words("best,T0/2") == "rounds of half a vehicle's stay, the best H for it"
     assert plan_in_words("1,best") == "one local step, the best T for it"

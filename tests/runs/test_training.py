@@ -18,7 +18,7 @@ from mobfl import InputError, Job, Scenario, read_history, train
 from mobfl.learning.task import Integers, SgdTerms
 from mobfl.learning.weights import Weights
 from mobfl.runs.folder import locked
-from mobfl.runs.history import Row
+from mobfl.runs.history import COLUMNS, History, Row
 from mobfl.runs.training import check_settings
 from mobfl.runs.verdict import verdict
 from places import TESTS
@@ -118,6 +118,21 @@ def test_a_run_without_an_upload_or_without_success_says_so(tmp_path: Path) -> N
     lost = verdict(train(Job(Lost(), ROAD, PLAN), tmp_path / "lost"))
     assert lost[0].startswith("The model is no better than it was at the start: its loss never fell below 40.")
     assert verdict(train(job(), tmp_path / "good")) == []
+
+
+def test_a_run_that_ends_where_it_began_says_so_even_if_it_was_better_in_between() -> None:
+    def learnt(*losses: float) -> list[str]:
+        rows = [
+            dict.fromkeys(COLUMNS, 1) | {"end_s": float(k), "loss": loss, "rejected": 0}
+            for k, loss in enumerate(losses)
+        ]
+        return verdict(History.of_rows({"loss": 2.0}, rows, ()))
+
+    (sentence,) = learnt(1.5, 1.9, 2.0)
+    assert sentence.startswith(
+        "The model ended no better than it began: its loss fell from 2 to 1.5 and rose to 2 again."
+    )
+    assert learnt(1.5, 2.5, 1.99) == []
 
 
 class Spoilt(CountingTask):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from mobfl.cli.completion import Complete, complete_setting, complete_sweep, completing
 from mobfl.cli.options import look_options
 from mobfl.cli.sweeps import (
     checked_folder,
@@ -51,24 +52,37 @@ class _Asked(NamedTuple):
     as_json: bool
 
 
-def _many(flag: str, name: str, metavar: str, text: str) -> Callable[..., Any]:
-    return click.option(flag, name, multiple=True, metavar=metavar, help=f"{text}; may be repeated.")
+def _many(flag: str, name: str, metavar: str, text: str, complete: Complete | None = None) -> Callable[..., Any]:
+    told = f"{text}; may be repeated."
+    return click.option(flag, name, multiple=True, metavar=metavar, shell_complete=complete, help=told)
 
 
 @click.command()
-@click.argument("task", required=False)
+@click.argument("task", required=False, shell_complete=completing("mobfl.tasks.catalogue:TASKS"))
 @click.option("--quick", is_flag=True, help="Four algorithms for 300 s on a generated street: a few minutes.")
-@click.option("--sweep", "source", metavar="SWEEP", help="A sweep with a baseline, instead of the packaged arena.")
+@click.option(
+    "--sweep",
+    "source",
+    metavar="SWEEP",
+    shell_complete=complete_sweep,
+    help="A sweep with a baseline, instead of the packaged arena.",
+)
 @click.option(
     "--data", type=click.Path(path_type=Path), metavar="FOLDER", help="Real data; without it, generated data."
 )
 @click.option("--seeds", metavar="A,B,…", help="Instead of the arena's: 1,2,3 or 1-5.")
 @_many("--only", "only", "TABLE.KEY=VALUE", "Only runs whose scenario has this value")
-@_many("--set", "settings", "TABLE.KEY=VALUE", "Change one value of all scenarios")
-@_many("--plans", "plans", "NAME", "Beside MOB-FL's plan only this entry, or a plan that enters")
-@_many("--rules", "rules", "NAME", "Plans enter with this rule")
-@_many("--locals", "locals_", "NAME", "Plans enter with this local training")
-@_many("--codecs", "codecs", "NAME", "Plans enter with this codec")
+@_many("--set", "settings", "TABLE.KEY=VALUE", "Change one value of all scenarios", complete_setting)
+@_many(
+    "--plans",
+    "plans",
+    "NAME",
+    "Beside MOB-FL's plan only this entry, or a plan that enters",
+    completing("mobfl.servers.names:SCHEDULES"),
+)
+@_many("--rules", "rules", "NAME", "Plans enter with this rule", completing("mobfl.learning.rules:RULES"))
+@_many("--locals", "locals_", "NAME", "Plans enter with this local training", completing("mobfl.learning.local:LOCALS"))
+@_many("--codecs", "codecs", "NAME", "Plans enter with this codec", completing("mobfl.learning.codecs:CODECS"))
 @_many("--targets", "targets", "TARGET", "Targets that are timed: 80%, top_10=80% or loss=1.7")
 @table_option
 @runs_sweep

@@ -30,6 +30,13 @@ def completing(kind: str) -> Complete:
     return complete
 
 
+def completing_words(*words: str) -> Complete:
+    def complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return _matching(words, incomplete)
+
+    return complete
+
+
 def complete_packaged(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
     from mobfl.scenario import packaged_scenarios
 

@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from mobfl.cli.completion import completing
 from mobfl.cli.options import (
+    backend_option,
     codec_option,
     console,
     cores,
     data_option,
+    device_option,
     find_data,
     json_option,
     load,
@@ -79,15 +82,26 @@ class _Asked(NamedTuple):
 @takes_scenario
 @click.option("--local", is_flag=True, help="On this machine: vehicles are processes that come and go.")
 @click.option("--app", type=click.Path(path_type=Path), metavar="FOLDER", help="Write the app for many machines.")
-@click.option("--task", default="beams", show_default=True, help="A task's name, or MODULE:OBJECT of your own.")
+@click.option(
+    "--task",
+    default="beams",
+    show_default=True,
+    shell_complete=completing("mobfl.tasks.catalogue:TASKS"),
+    help="A task's name, or MODULE:OBJECT of your own.",
+)
 @click.option("--option", "options", metavar="KEY=VALUE", multiple=True, help="An option of the task; may be repeated.")
 @plan_option
 @rule_option
-@click.option("--local-training", metavar="NAME", help="How vehicles train (`mobfl train --local`); by default sgd.")
+@click.option(
+    "--local-training",
+    metavar="NAME",
+    shell_complete=completing("mobfl.learning.local:LOCALS"),
+    help="How vehicles train (`mobfl train --local`); by default sgd.",
+)
 @codec_option
 @data_option
-@click.option("--backend", default="auto", show_default=True, metavar="NAME", help="auto, fused or torch.")
-@click.option("--device", default="cpu", show_default=True, metavar="NAME", help="cpu or cuda.")
+@backend_option
+@device_option
 @trace_option
 @section_option
 @longest_stay_option

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mobfl.cli.completion import complete_scenario, complete_setting, completing
+from mobfl.cli.completion import complete_scenario, complete_setting, completing, completing_words
 from mobfl.errors import InputError, MissingExtraError
 from mobfl.files.bounds import is_there
 from mobfl.scenario import Scenario, load_scenario, parse_setting, with_samples_read
@@ -247,6 +247,24 @@ local_option = _part_option(
 codec_option = _part_option("--codec", "mobfl.learning.codecs:CODECS", "How uploads travel; by default plain")
 traffic_option = _part_option(
     "--traffic", "mobfl.mobility.sources:TRAFFIC", "Traffic instead of Poisson arrivals, such as day or MODULE:OBJECT"
+)
+
+
+backend_option = click.option(
+    "--backend",
+    default="auto",
+    show_default=True,
+    metavar="NAME",
+    shell_complete=completing_words("auto", "fused", "torch"),
+    help="auto, fused or torch.",
+)
+device_option = click.option(
+    "--device",
+    default="cpu",
+    show_default=True,
+    metavar="NAME",
+    shell_complete=completing_words("cpu", "cuda"),
+    help="cpu or cuda.",
 )
 
 

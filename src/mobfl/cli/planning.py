@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mobfl import theory
-from mobfl.cli.completion import complete_packaged
+from mobfl.cli.completion import complete_packaged, completing_words
 from mobfl.cli.options import (
     INFEASIBLE,
     console,
@@ -60,6 +59,7 @@ DEFAULT_WITHIN = "1%"  # of a road with a radio
     "--for",
     "schedule",
     metavar="SCHEDULE",
+    shell_complete=completing_words("anytime", "anytime:knows=leaving"),
     help="What is planned: rounds of one H (the default), or anytime rounds, `anytime` or `anytime:knows=leaving`.",
 )
 @click.option(
@@ -112,7 +112,7 @@ def plan(
         loaded, trace=trace, every=every, within=within, least=least, schedule=schedule, seed=seed, export=export,
         plot=plot,
     )  # fmt: skip
-    every_s = None if every is None else _seconds_of(every)
+    every_s = None if every is None else _seconds(every)
     share = None if within is None else _share(within)
     knows = None if schedule is None else _knowledge(schedule)
     tracks = knows == "predicted" or loaded.radio is not None
@@ -194,12 +194,10 @@ def _share(within: str) -> float:
     return share_of(within)
 
 
-def _seconds_of(span: str) -> float:
-    """Of `1h`, `30min`, `900s` or `900`."""
-    found = re.fullmatch(r"(\d+\.?\d*)\s*(h|min|s|)", span.strip())
-    if found is None or not 0 < float(found[1]) < math.inf:
-        raise InputError(f"--every must be a time such as 1h, 30min or 900s, got {span!r}")
-    return float(found[1]) * {"h": 3600.0, "min": 60.0}.get(found[2], 1.0)
+def _seconds(every: str) -> float:
+    from mobfl.planning.over_day import seconds_of
+
+    return seconds_of(every)
 
 
 def _plan_every(

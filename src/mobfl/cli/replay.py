@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mobfl.cli.completion import completing
 from mobfl.cli.options import console, json_option, need, seed_option, working
 from mobfl.errors import InputError, counted
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     "wanted",
     metavar="NAME",
     multiple=True,
+    shell_complete=completing("mobfl.servers.names:SCHEDULES"),
     help="H,T, mobfl, anytime:8, adaptive or another plan with rounds; may be repeated. By default mobfl and anytime.",
 )
 @click.option("--draws", default=200, show_default=True, metavar="N", help="How often each plan is replayed.")

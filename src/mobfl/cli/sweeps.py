@@ -5,28 +5,21 @@ import json
 import os
 import shlex
 import sys
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from mobfl.cli.completion import complete_sweep
-from mobfl.cli.options import FAILED, cores, json_option, look_options, need, workers_option, working
+from mobfl.cli.following import MARKS, followed, preparing, stages
+from mobfl.cli.options import FAILED, cores, json_option, look_options, need, workers_option
 from mobfl.errors import InputError, counted
 
 if TYPE_CHECKING:
-    from rich.console import Group
-
     from mobfl.experiments.sweep import Planned, State
     from mobfl.experiments.sweep_file import Sweep
-
-# In the order in which the live table has them.
-_MARKS = {"running": "bold", "failed": "red", "interrupted": "yellow", "waiting": "dim", "done": "green"}
-_SHOWN = 20  # runs in the live table
 
 
 def runs_sweep(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -109,6 +102,7 @@ def sweep(
     "names",
     multiple=True,
     metavar="SWEEP",
+    shell_complete=complete_sweep,
     help="Instead of the paper's: a file or a packaged sweep; may be repeated.",
 )
 @click.option(
@@ -190,7 +184,7 @@ def prepared(wanted: "Sweep") -> list["Planned"]:
     if wanted.hopeless:
         left_out = f"{counted(wanted.hopeless, 'plan')} of the grid {'is' if wanted.hopeless == 1 else 'are'} left out"
         click.echo(f"{left_out}: no vehicle could upload in time", err=True)
-    with working("preparing", len(wanted.requests)) as progress:
+    with preparing(len(wanted.requests)) as progress:
         runs = name_runs(wanted, progress)
     for sentence in stays_left_out(wanted):
         click.echo(sentence, err=True)
@@ -211,7 +205,7 @@ def run_all(
 
     count = ALL if workers is None and ray is not None else cores(workers)
     notices = list[str]()
-    with _live_table(runs) as watch:
+    with followed(runs, out, count) as watch:
         came = run_sweep(
             wanted, out, runs=runs, workers=count, ray=ray, checkpoint_s=checkpoint_s, add=add, progress=watch,
             notice=notices.append,
@@ -239,21 +233,9 @@ def write_page(folder: Path, table: Path | None = None) -> Path:
         title, comparison = stored.title, stored.comparison
     if table is not None:
         export(arena_table(studies, comparison), table)
-    with _stages() as progress:
+    with stages() as progress:
         command = shlex.join(["mobfl", *sys.argv[1:]])
         return write_report(studies, folder, title, command, progress, comparison)
-
-
-@contextmanager
-def _stages() -> Iterator[Callable[[str], None]]:
-    """What is being done, on a terminal."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status("writing the report") as status:
-        yield lambda text: status.update(text)
 
 
 def end(context: click.Context, run_states: Mapping[str, "State"]) -> None:
@@ -267,51 +249,7 @@ def say(run_states: Mapping[str, "State"], as_json: bool, every_run: bool = Fals
         click.echo(json.dumps(rows, indent=2))
         return
     counts = Counter(state.status for state in run_states.values())
-    click.echo(", ".join(f"{counts[status]} {status}" for status in _MARKS if counts[status]))
+    click.echo(", ".join(f"{counts[status]} {status}" for status in MARKS if counts[status]))
     for name, state in run_states.items():
         if every_run or state.status != "done":
             click.echo(f"{name}: {state.status}" + (f", {state.reason}" if state.reason else ""))
-
-
-@contextmanager
-def _live_table(runs: Sequence["Planned"]) -> Iterator[Callable[[Mapping[str, "State"]], None]]:
-    """On a terminal: how many runs are done, running and failed, how far they are, and the time left."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console
-    from rich.live import Live
-
-    work = {run.name: run.work for run in runs}
-    began, first = time.monotonic(), list[float]()
-    with Live(console=Console(stderr=True), auto_refresh=False, transient=True) as live:
-
-        def watch(run_states: Mapping[str, "State"]) -> None:
-            share = sum(state.share * work[name] for name, state in run_states.items()) / sum(work.values())
-            first.append(share)
-            live.update(_table(run_states, _left(time.monotonic() - began, share, first[0])), refresh=True)
-
-        yield watch
-
-
-def _left(elapsed_s: float, share: float, at_first: float) -> str:
-    if share <= at_first:
-        return "time left not known yet"
-    seconds = round(elapsed_s * (1 - share) / (share - at_first))
-    return f"about {seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02} left"
-
-
-def _table(run_states: Mapping[str, "State"], left: str) -> "Group":
-    from rich.console import Group
-    from rich.table import Table
-
-    counts = Counter(state.status for state in run_states.values())
-    title = ", ".join(f"{counts[status]} {status}" for status in ("done", "running", "failed", "waiting"))
-    table = Table(box=None, show_header=False)
-    order = sorted(run_states.items(), key=lambda item: list(_MARKS).index(item[1].status))
-    for name, state in order[:_SHOWN]:
-        mark = _MARKS[state.status]
-        table.add_row(name, f"[{mark}]{state.status}[/]", f"{state.share:.0%}")
-    if len(order) > _SHOWN:
-        table.add_row(f"and {len(order) - _SHOWN} more", "", "")
-    return Group(f"{title}; {left}", table)

@@ -9,10 +9,12 @@ import click
 
 from mobfl.cli.completion import completing
 from mobfl.cli.options import (
+    backend_option,
     codec_option,
     console,
     cores,
     data_option,
+    device_option,
     find_data,
     find_traffic,
     json_option,
@@ -101,8 +103,8 @@ def _known_task(_: click.Context, __: click.Parameter, task: str) -> str:
 @longest_stay_option
 @traffic_option
 @seed_option
-@click.option("--backend", default="auto", show_default=True, metavar="NAME", help="auto, fused or torch.")
-@click.option("--device", default="cpu", show_default=True, metavar="NAME", help="cpu or cuda.")
+@backend_option
+@device_option
 @workers_option
 @click.option("--target", "targets", metavar="KPI=VALUE", multiple=True, help="Tell when the loss or a KPI got there.")
 @click.option(

@@ -56,16 +56,23 @@ class Run:
         return self.description.get("versions", {}).get("code")
 
     @property
+    def notices(self) -> list[str]:
+        """What went wrong in it, in sentences; a run of before these were kept has none."""
+        return list((self.description.get("results") or {}).get("notices", ()))
+
+    @property
     def plan(self) -> str:
         return plan_name(self.description["plan"])
 
     @property
     def objective(self) -> float | None:
         """g of the run's H and T on its road; None where there are no rounds of one H and T, or no Poisson traffic."""
-        plan, training = self.description["plan"], self.scenario.training
-        if plan["policy"] != "rounds" or self.description["trace"] is not None or training.falling_to < 1:
+        plan, road = self.description["plan"], self.scenario
+        if plan["policy"] != "rounds" or self.description["trace"] is not None or road.training.falling_to < 1:
             return None
-        return float(theory.objective(self.scenario, plan["local_steps"], plan["round_s"]))
+        if road.radio is not None:  # which no formula knows
+            return None
+        return float(theory.objective(road, plan["local_steps"], plan["round_s"]))
 
     def row(self) -> dict[str, Any]:
         """What a table of runs says of it; raises where a file of it says what no run does."""

@@ -21,7 +21,7 @@ from mobfl.runs.history import History
 from mobfl.scenario import Scenario
 
 _LEAST_PLANS = 4  # below, there is no order to correlate
-_LEAST_ROUNDS = 50  # for an interval of their mean
+LEAST_ROUNDS = 50  # for an interval of their mean
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,7 @@ def uploads_of(runs: Iterable[Labelled]) -> list[tuple[str, float, Estimate]]:
         (f"H = {h}, T = {t:.4g} s" + (f", road {1 + roads.index(road)}" if len(roads) > 1 else ""), h, t, same)
         for (h, t, road), same in sorted(by_plan.items())
     ]
-    return [_uploads(*row) for row in measured if sum(len(each.history) for each in row[3].values()) >= _LEAST_ROUNDS]
+    return [_uploads(*row) for row in measured if sum(len(each.history) for each in row[3].values()) >= LEAST_ROUNDS]
 
 
 def _uploads(name: str, h: int, t: float, runs: Mapping[int, Labelled]) -> tuple[str, float, Estimate]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _FORMATS = (".png", ".pdf", ".svg")
 TWO_COLUMNS_IN = (7.2, 3.2)  # of a paper
 ONE_COLUMN_IN = (3.6, 2.8)
+TWO_PANELS_IN = (3.7, 5.2)  # one above the other
 _NARROW_IN = 5.0
 # Colours that differ in lightness too.
 BLUE, BROWN = "#0b4f8a", "#b5651d"
@@ -41,8 +42,10 @@ def check_something_to_draw(given: Any) -> None:
 
 
 @contextmanager
-def canvas(file: Path, size_in: tuple[float, float] = TWO_COLUMNS_IN) -> "Iterator[Figure]":
-    """An empty figure in our style, saved to the file once it is drawn."""
+def canvas(
+    file: Path, size_in: tuple[float, float] = TWO_COLUMNS_IN, narrow_in: tuple[float, float] | None = None
+) -> "Iterator[Figure]":
+    """An empty figure in our style, saved to the file once it is drawn; `narrow_in` is its size on a telephone."""
     check_plot_file(file)
     try:
         import matplotlib
@@ -53,7 +56,9 @@ def canvas(file: Path, size_in: tuple[float, float] = TWO_COLUMNS_IN) -> "Iterat
     with matplotlib.rc_context(), resources.as_file(resources.files("mobfl.figures") / "mobfl.mplstyle") as ours:
         style.use(ours)
         look = wanted_look()
-        figure = Figure(figsize=look.begin(size_in), layout="constrained")
+        if narrow_in is None:
+            narrow_in = TWO_PANELS_IN if size_in == TWO_COLUMNS_IN else (TWO_PANELS_IN[0], size_in[1])
+        figure = Figure(figsize=look.begin(size_in, narrow_in), layout="constrained")
         yield figure
         _save(figure, file, look.finish(figure))
 

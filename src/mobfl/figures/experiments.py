@@ -20,7 +20,17 @@ from mobfl.experiments.analysis import (
     regret,
     spans_plane,
 )
-from mobfl.figures.canvas import BLUE, BROWN, L_MIN, as_text, canvas, check_something_to_draw, panels
+from mobfl.figures.canvas import (
+    BLUE,
+    BROWN,
+    L_MIN,
+    TWO_PANELS_IN,
+    as_text,
+    canvas,
+    check_something_to_draw,
+    is_narrow,
+    panels,
+)
 from mobfl.learning.task import LOSS, Kpi
 from mobfl.planning.planner import plan
 from mobfl.rounds.estimates import Estimate
@@ -52,14 +62,17 @@ def draw_fig2(points: Sequence[Point], scenario: Scenario, file: Path) -> None:
     """
     check_something_to_draw(points)
     h, t = _covered([point.local_steps for point in points]), _covered([point.round_s for point in points])
-    with canvas(file, (7.2, 3.9)) as figure:
+    with canvas(file, (7.2, 3.9), (3.7, 6.6)) as figure:
         view = {"projection": "3d", "computed_zorder": False}  # what is marked stays in front of the surface
-        reached, promised = figure.subplots(1, 2, subplot_kw=view)
+        down, across = (2, 1) if is_narrow(figure) else (1, 2)
+        reached, promised = figure.subplots(down, across, subplot_kw=view)
         _draw_reached(reached, points)
         _draw_promised(promised, scenario, h, t)
         for axes in (reached, promised):
             _frame(axes, h, t)
-        figure.legend(*reached.get_legend_handles_labels(), loc="outside lower center", ncols=3)
+        figure.legend(
+            *reached.get_legend_handles_labels(), loc="outside lower center", ncols=1 if is_narrow(figure) else 3
+        )
 
 
 def _covered(values: Sequence[float]) -> tuple[float, float]:
@@ -125,10 +138,10 @@ def draw_fig3(points: Sequence[Point], scenario: Scenario, kpi: str, file: Path)
     check_something_to_draw(points)
     results = mean_over_seeds(points, kpi)
     steps = _shown_steps(results)
-    across = 2 if len(steps) == 4 else min(len(steps), 3)
-    down = -(-len(steps) // across)
+    (across, down), (_, narrow_down) = _grid_of(len(steps), False), _grid_of(len(steps), True)
     t = np.linspace(0.0, 1.08 * max(point.round_s for point in points), 401)[1:]
-    with canvas(file, (1.2 + 2.0 * across, 0.8 + 1.9 * down)) as figure:
+    with canvas(file, (1.2 + 2.0 * across, 0.8 + 1.9 * down), (TWO_PANELS_IN[0], 1.2 + 1.6 * narrow_down)) as figure:
+        across, down = _grid_of(len(steps), is_narrow(figure))
         grid = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False).ravel()
         behind = [_draw_behind(axes, t, theory.objective(scenario, h, t)) for axes, h in zip(grid, steps, strict=False)]
         for axes, h in zip(grid, steps, strict=False):
@@ -136,7 +149,13 @@ def draw_fig3(points: Sequence[Point], scenario: Scenario, kpi: str, file: Path)
         _up_is_better(grid[0], points[0], kpi)
         _label_grid(grid, behind, across, _label(points[0].history.kpi(kpi)))
         handles = [line for axes in (grid[0], behind[0]) for line in axes.get_legend_handles_labels()[0]]
-        figure.legend(handles=handles, loc="outside lower center", ncols=4)
+        figure.legend(handles=handles, loc="outside lower center", ncols=1 if is_narrow(figure) else 4)
+
+
+def _grid_of(panels: int, narrow: bool) -> tuple[int, int]:
+    """How many panels stand side by side, and how many one above the other: four are a square."""
+    across = 2 if panels == 4 or (narrow and panels > 3) else min(panels, 1 if narrow else 3)
+    return across, -(-panels // across)
 
 
 def _shown_steps(results: Sequence[PlanResult]) -> list[int]:

@@ -15,6 +15,7 @@ from mobfl.figures.canvas import (
     L_MIN,
     ONE_COLUMN_IN,
     TWO_COLUMNS_IN,
+    TWO_PANELS_IN,
     as_text,
     canvas,
     check_something_to_draw,
@@ -30,8 +31,9 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-# Told apart by dashes and markers where colours are lost; the best is a thick black line.
+# Told apart by dashes and markers where colours are lost.
 _LINES: tuple[tuple[str, Any, str], ...] = (
+    ("black", "solid", ""),
     (BLUE, (0, (5, 1.5)), "o"),
     (BROWN, (0, (1, 1)), "s"),
     ("#3d8f6e", (0, (5, 1, 1, 1)), "^"),
@@ -40,7 +42,7 @@ _LINES: tuple[tuple[str, Any, str], ...] = (
     ("#6a5acd", (0, (3, 1, 1, 1, 1, 1)), "P"),
     ("#a39200", (0, (2, 2)), "X"),
 )
-_MOST_CURVES = 1 + len(_LINES)
+_MOST_CURVES = len(_LINES)
 _LONG_LABEL = 40  # characters, beside which no curve has room
 _INSTANTS = 501  # along a learning curve
 
@@ -69,19 +71,20 @@ def draw_history(history: "History", file: Path) -> None:
 def draw_curves(
     groups: "Mapping[str, Sequence[History]]", column: str, file: Path, target: float | None = None
 ) -> None:
-    """Draws L_min, or the best value of a KPI so far, over virtual time: a line per label, the best one highlighted.
+    """Draws L_min, or the best value of a KPI so far, over virtual time: a line per label, the best one the thickest.
 
     A line is the mean over the label's runs for as long as all of them last; its band goes from the least to the most.
+    Its colour, dashes and markers go with the label's place among the groups, so that they are the same for every KPI.
     """
     check_something_to_draw(groups)
     if len(groups) > _MOST_CURVES:
         raise InputError(f"learning curves must be at most {_MOST_CURVES} to be told apart, got {len(groups)}")
     curves = {label: _curves(runs, column) for label, runs in groups.items()}
     order = _best_first(curves, more_is_better(next(iter(groups.values()))[0], column))
-    with canvas(file, (7.2, 3.4)) as figure:
-        axes = figure.subplots()
-        for place, label in enumerate(order):
-            _draw_curve(axes, label, *curves[label], place)
+    with canvas(file, (7.2, 3.4), (TWO_PANELS_IN[0], 2.5 + 0.17 * len(groups))) as figure:
+        axes, places = figure.subplots(), list(groups)
+        for label in order:
+            _draw_curve(axes, label, *curves[label], places.index(label), is_best=label == order[0])
         if target is not None:
             axes.axhline(target, color="0.3", linewidth=0.9, linestyle="dotted", zorder=1, label=f"target {target:g}")
         kpi = next(iter(groups.values()))[0].kpi(column)
@@ -104,10 +107,10 @@ def _best_first(curves: Mapping[str, tuple[Array, Array]], more_is_better: bool)
     return sorted(curves, key=lambda label: np.nan_to_num(sign * curves[label][1][:, -1].mean(), nan=np.inf))
 
 
-def _draw_curve(axes: "Axes", label: str, times: Array, values: Array, place: int) -> None:
-    colour, dashes, marker = _LINES[place - 1] if place else ("black", "solid", "")
+def _draw_curve(axes: "Axes", label: str, times: Array, values: Array, place: int, is_best: bool) -> None:
+    colour, dashes, marker = _LINES[place]
     every = (place * _INSTANTS // 60, _INSTANTS // 7)  # the markers of different lines do not fall together
-    look: dict[str, Any] = {"color": colour, "linestyle": dashes, "linewidth": 1.1 if place else 2.0}
+    look: dict[str, Any] = {"color": colour, "linestyle": dashes, "linewidth": 2.2 if is_best else 1.1}
     axes.plot(
         times, values.mean(axis=0), marker=marker, markevery=every, markersize=4, label=as_text(label), zorder=3, **look
     )

@@ -27,11 +27,13 @@ class Look:
         size_in: Width and height of a figure in inches.
         style: A matplotlib style: a file, or the name of one of matplotlib's own.
         font_size: Of all letters, in points.
+        narrow: As for a telephone: a figure has the width of a column, its panels stand one above the other.
     """
 
     size_in: tuple[float, float] | None = None
     style: str | None = None
     font_size: float | None = None
+    narrow: bool = False
 
     def __post_init__(self) -> None:
         if self.size_in is not None and not all(_LEAST_IN <= each <= _MOST_IN for each in self.size_in):
@@ -42,7 +44,7 @@ class Look:
         if self.style is not None:
             _styled(self.style)
 
-    def begin(self, size_in: tuple[float, float]) -> tuple[float, float]:
+    def begin(self, size_in: tuple[float, float], narrow_in: tuple[float, float]) -> tuple[float, float]:
         """Sets what matplotlib draws with from here on; the size that a figure gets."""
         import matplotlib
 
@@ -51,6 +53,8 @@ class Look:
         params.update(styled)
         if self.font_size is not None:
             params.update(dict.fromkeys(_LETTERS, self.font_size))
+        if self.size_in is None and self.narrow:
+            return narrow_in
         return self.size_in or styled.get("figure.figsize") or size_in
 
     def finish(self, figure: "Figure") -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """A SUMO network as far as places on it go: edges with their lines and street names, junctions, and where it lies."""
 
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -132,8 +133,9 @@ def network_file(configuration: Path) -> Path:
     raise broken_line(configuration, 1, "a net-file", "none")
 
 
-def read_network(file: Path) -> Network:
+def read_network(file: str | os.PathLike[str]) -> Network:
     """A network of SUMO, `.net.xml`, also `.gz`."""
+    file = Path(file)
     reader = _Reader(file)
     try:
         with opened(file) as binary:

@@ -1,19 +1,24 @@
 """Plans by the hour, or any other span, of a recording, and what they gain over one plan for all of it."""
 
+import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mobfl.errors import InputError
-from mobfl.mobility.crossings import Crossings
+from mobfl.display import Displayed, Sheet, Tabular, columns_of, rows_of
+from mobfl.errors import InputError, counted
 from mobfl.planning.anytime import anytime_on_trace
-from mobfl.planning.planner import plan_on_trace
+from mobfl.planning.planner import plan_on_trace, road_and_crossings
 from mobfl.planning.plans import AnytimePlan, Plan
 from mobfl.planning.trace import Trace
-from mobfl.scenario import Scenario
+from mobfl.scenario import AnyScenario
 from mobfl.theory import Conditions, Knows
+
+if TYPE_CHECKING:
+    from mobfl.mobility.given import AnyCrossings
 
 FEWEST_VEHICLES = 10
 MOST_SPANS = 10_000
@@ -66,8 +71,8 @@ class SpanPlan:
         return whole | of_plan | {"one_objective": self.one_objective, "gain": self.gain, "reason": self.plan.reason}
 
 
-@dataclass(frozen=True)
-class DayPlans:
+@dataclass(frozen=True, repr=False)
+class DayPlans(Displayed, Tabular):
     """Plans of all spans beside the one plan for all of them.
 
     Args:
@@ -87,6 +92,17 @@ class DayPlans:
         own = sum(span.lasts_s * span.kept_objective for span in self.spans)
         return own / one - 1 if one > 0 else None
 
+    def _columns(self) -> dict[str, Any]:
+        return columns_of(self.rows())
+
+    def _brief(self) -> str:
+        gain = "" if self.gain is None else f", {self.gain:.1%} more than one plan for all"
+        return f"{counted(len(self.spans), 'span')} of {self.every_s:g} s{gain}"
+
+    def _sheet(self) -> Sheet:
+        names = ("start_s", "end_s", "vehicles", "local_steps", "round_s", "objective", "gain")
+        return Sheet(f"Plans by span: {self._brief()}", rows_of(self.rows(), names), names)
+
     def rows(self) -> list[dict[str, Any]]:
         """A flat row for every span."""
         return [span.to_dict() for span in self.spans]
@@ -97,10 +113,18 @@ class DayPlans:
         }  # fmt: skip
 
 
+def seconds_of(span: str) -> float:
+    """Of `1h`, `30min`, `900s` or `900`."""
+    found = re.fullmatch(r"(\d+\.?\d*)\s*(h|min|s|)", span.strip())
+    if found is None or not 0 < float(found[1]) < math.inf:
+        raise InputError(f"every must be a time such as 1h, 30min or 900s, got {span!r}")
+    return float(found[1]) * {"h": 3600.0, "min": 60.0}.get(found[2], 1.0)
+
+
 def plan_over_day(
-    scenario: Scenario,
-    crossings: Crossings,
-    every_s: float = 3600.0,
+    scenario: AnyScenario,
+    crossings: "AnyCrossings",
+    every_s: float | str = 3600.0,
     anytime: Knows | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> DayPlans:
@@ -110,14 +134,17 @@ def plan_over_day(
     it, so that even of equal hours each gains a little.
 
     Args:
-        scenario: The delays, and the share of vehicles that takes part.
-        crossings: The recording.
-        every_s: How long a span is.
+        scenario: The delays, and the share of vehicles that takes part: a `Scenario`, a packaged one's name, a file or
+            tables.
+        crossings: The recording, or its file.
+        every_s: How long a span is, in seconds or such as "1h" and "30min".
         anytime: What vehicles know of their leaving, for anytime rounds; None for rounds of one H.
         progress: Is told how many spans are planned.
     """
+    every_s = seconds_of(every_s) if isinstance(every_s, str) else every_s
     if not 0 < every_s < np.inf:
         raise InputError(f"every must be > 0 s, got {every_s:g}")
+    scenario, crossings = road_and_crossings(scenario, crossings)
     share, road = scenario.traffic.participation, Conditions.of(scenario)
     start, end = crossings.observed_s
     edges = every_s * np.arange(np.floor(start / every_s), np.ceil(end / every_s) + 1)

@@ -6,10 +6,11 @@ of the smaller one's time are never chosen together, and nothing is counted twic
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from mobfl.display import Displayed, Sheet, Tabular, columns_of, rows_of
 from mobfl.errors import InfeasibleError, InputError
 from mobfl.mobility.crossings import Crossings
 from mobfl.planning.goals import DistrictsHeard, MostSteps, MostVehicles, hear_all_soonest, slowest_after
@@ -19,7 +20,10 @@ from mobfl.planning.plans import Plan
 from mobfl.planning.quick import plan_in_passing
 from mobfl.planning.served import FEWEST_OF_DISTRICT, GOALS, GoalName, Served
 from mobfl.planning.trace import Trace
-from mobfl.scenario import Scenario
+from mobfl.scenario import AnyScenario, Scenario, scenario_of
+
+if TYPE_CHECKING:
+    from mobfl.mobility.given import AnyCrossings
 
 NOBODY = "nobody crosses it, or positions come too rarely to tell"
 UNITS: dict[GoalName, str] = {
@@ -52,8 +56,8 @@ class ChosenSite:
     median_stay_s: float
 
 
-@dataclass(frozen=True)
-class SiteChoice:
+@dataclass(frozen=True, repr=False)
+class SiteChoice(Displayed, Tabular):
     """The chosen sections in their order, and how good the choice is at least.
 
     Args:
@@ -83,6 +87,16 @@ class SiteChoice:
     def value(self) -> float:
         return self.sites[-1].value
 
+    def _columns(self) -> dict[str, Any]:
+        return columns_of(self.rows())
+
+    def _brief(self) -> str:
+        return f"{', '.join(site.name for site in self.sites)}: {self.value:.4g} {UNITS[self.goal]}"
+
+    def _sheet(self) -> Sheet:
+        names = ("rank", "name", "plan", "objective", "value", "gain", "crossings_per_hour", "median_stay_s")
+        return Sheet(f"Sites: {self.value:.4g} {UNITS[self.goal]}", rows_of(self.rows(), names), names)
+
     def rows(self) -> list[dict[str, Any]]:
         """A flat row for every chosen site, as tables and maps want it; its plan as `--plan` takes it."""
         told = list[dict[str, Any]]()
@@ -100,11 +114,11 @@ class SiteChoice:
 
 
 def choose_sites(
-    scenario: Scenario,
-    crossings: Mapping[str, Crossings],
+    scenario: AnyScenario,
+    crossings: "Mapping[str, AnyCrossings]",
     count: int,
     goal: GoalName = "steps",
-    districts: Mapping[str, Crossings] | None = None,
+    districts: "Mapping[str, AnyCrossings] | None" = None,
     horizon_s: float | None = None,
     exact: bool = False,
     progress: Callable[[int], None] = lambda _: None,
@@ -115,8 +129,9 @@ def choose_sites(
     plans recorded crossings, and their figures are of these plans.
 
     Args:
-        scenario: The delays, and the share of vehicles that takes part.
-        crossings: Of every candidate section, by its name, from one recording.
+        scenario: The delays, and the share of vehicles that takes part: a `Scenario`, a packaged one's name, a file or
+            tables.
+        crossings: Of every candidate section, by its name, from one recording; or files of them.
         count: How many are wanted.
         goal: "steps": the sum of g. "vehicles": how many different vehicles upload at least once in the recording, on
             average. "districts": the time until the slowest district is first heard, on average over when stations
@@ -126,15 +141,17 @@ def choose_sites(
         exact: Plan every candidate fully; takes seconds for each instead of milliseconds.
         progress: Is told how many candidates are planned.
     """
-    _check(crossings, count, goal, districts)
-    everywhere = Served(scenario, crossings, districts or {}, horizon_s)
+    road = scenario_of(scenario)
+    known, areas = (_read(given, road) for given in (crossings, districts or {}))
+    _check(known, count, goal, None if districts is None else areas)
+    everywhere = Served(road, known, areas, horizon_s)
     plans, left_out = _plans(everywhere, exact, progress)
     served = everywhere.only(plans)
     _check_districts(served, goal)
     names = list(plans)
     found = _choose(served.goal(goal, plans), count, served.excluded())
     chosen = {
-        name: plans[name] if exact else plan_on_trace(scenario, served.trace(name))
+        name: plans[name] if exact else plan_on_trace(road, served.trace(name))
         for name in map(names.__getitem__, found.chosen)
     }
     values = _values_of_all(served.goal(goal, chosen))
@@ -146,6 +163,12 @@ def choose_sites(
     objectives = {name: each.numbers[2] for name, each in plans.items()}
     begin = served.origins.vehicles if goal == "districts" else {}
     return SiteChoice(goal, sites, found.values, found.bounds, found.share_of_best, objectives, left_out, begin, count)
+
+
+def _read(given: "Mapping[str, AnyCrossings]", road: Scenario) -> dict[str, Crossings]:
+    from mobfl.mobility.given import crossings_given
+
+    return {name: cast("Crossings", crossings_given(each, road)) for name, each in given.items()}
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ def show_contest(section: Section, contest: Contest, name: str, drawing: Drawing
             f"How many times as fast as {contest.comparison.baseline}; arrows are bounds, where a time was cut off. An"
             " interval that does not hold 1 is a difference."
         )
-        drawing.show(section, f"{name}-faster", caption, partial(figures.draw_faster, rows))
+        drawing.show(section, f"{name}-faster", caption, partial(figures.draw_faster, rows), also_narrow=False)
     _show_scores(section, contest, rows)
     _show_spent(section, contest)
     _show_curves(section, contest, name, drawing)
@@ -161,7 +161,7 @@ def _show_field(section: Section, field: Field, name: str, drawing: Drawing) -> 
         f"What every algorithm had reached by {at_s:g} s against what was known of it without training: the nearer to a"
         " rising line, the better the prediction."
     )
-    drawing.show(section, name, caption, partial(figures.draw_predictors, field, at_s))
+    drawing.show(section, name, caption, partial(figures.draw_predictors, field, at_s), also_narrow=False)
 
 
 def _rho(rho: Estimate, pairs: int) -> str:

@@ -15,7 +15,7 @@ from mobfl import figures
 from mobfl.errors import InputError, MissingExtraError, counted
 from mobfl.experiments.analysis import spearman_over_time
 from mobfl.experiments.comparison import contests_of
-from mobfl.experiments.studies import Study, differing, sources, uploads_of
+from mobfl.experiments.studies import LEAST_ROUNDS, Study, differing, sources, uploads_of
 from mobfl.experiments.targets import NO_COMPARISON, Comparison
 from mobfl.files.atomic import replaced
 from mobfl.learning.task import LOSS, Kpi
@@ -107,8 +107,9 @@ def _agreement(studies: Sequence[Study], drawing: Drawing) -> Section:
     rows = uploads_of([each for study in studies for each in study.runs])
     if rows:
         caption = (
-            "Uploads per round in the runs below, against Theorem 1: points on the dashed line agree. Runs of one seed"
-            " meet the same vehicles, so their differences go the same way: they are one sample of traffic, not many."
+            f"Uploads per round in the runs below that have {LEAST_ROUNDS} rounds or more, against Theorem 1: points on"
+            " the dashed line agree. Runs of one seed meet the same vehicles, so their differences go the same way:"
+            " they are one sample of traffic, not many."
         )
         drawing.show(section, "uploads", caption, partial(figures.draw_uploads, [row[1:] for row in rows]))
         table = [(name, f"{expected:.4f}", interval(measured)) for name, expected, measured in rows]
@@ -174,6 +175,10 @@ def _grid(section: Section, study: Study, name: str, drawing: Drawing) -> None:
     draw = partial(figures.draw_proxy, points, kpi)
     drawing.show(section, f"{name}-proxy", f"What every plan reached against its g. {_trend(study)}", draw)
     history = points[0].history
+    section.text(
+        "Spearman's ρ compares two orders: 1 if the plans with more g have also reached more, −1 if they have reached"
+        " less, 0 if there is no such order."
+    )
     rows = [(said(history.kpi(column)), interval(value, 2)) for column, value in study.correlations().items()]
     section.table("correlation", ("reached, more is better", "Spearman's ρ with g (95 % bootstrap over plans)"), rows)
     section.heading("Regret of MOB-FL's plan")
@@ -256,8 +261,11 @@ def _runs(section: Section, study: Study) -> None:
         where = (f"{description['seed']}", "–" if g is None else f"{g:.4f}", f"{len(history)}", f"{uploads}")
         rows.append((each.label, *where, *reached, description["data"].get("data") or "not told", each.run.name))
     scores = [f"{which} {said(kpi)}" for kpi in study.columns[1:] for which in ("best", "last")]
-    header = ("", "seed", "g", "rounds", "uploads", "L_min", *scores, "data", "folder")
+    header = ("", "seed", "g", "rounds or steps", "uploads", "L_min", *scores, "data", "folder")
     section.table("runs", header, rows)
+    for each in study.runs:
+        for sentence in each.run.notices:
+            section.text(f"{each.label}, seed {each.seed}: {sentence}", "note")
 
 
 def _proxy_over_time(studies: Sequence[Study], drawing: Drawing) -> list[Section]:
@@ -267,7 +275,7 @@ def _proxy_over_time(studies: Sequence[Study], drawing: Drawing) -> list[Section
     section, series = Section("over-time", "Where g holds and where it misleads"), {}
     for study in grids:
         times = np.linspace(0, study.scenario.training.duration_s, _TIMES + 1)[1:]
-        series[study.title] = (times, spearman_over_time(times, study.points))
+        series[_capitalised(study.title)] = (times, spearman_over_time(times, study.points))
     section.text(
         "g counts valid local steps per second. It predicts who is ahead while learning is limited by steps; it does"
         " not know that averaging more uploads reduces noise, or that training saturates."
@@ -287,7 +295,8 @@ def _settings(studies: Sequence[Study], command: str) -> Section:
     rows = [(key, *(_brief(study.scenario.value(key)) for study in studies)) for key in (*FIELDS, *radios)]
     if any(study.scenario.fleet for study in studies):
         rows.append(("fleet", *(_fleet_in_words(study.scenario) for study in studies)))
-    section.table("settings", ("key", *(study.title for study in studies)), rows)
+    section.table("settings", ("key", *(_capitalised(study.title) for study in studies)), rows)
+    section.text("–: not set.", "soft")
     section.heading("Data")
     for source in sources(studies):
         section.text("; ".join(f"{key} {value}" for key, value in source.items()), "soft")

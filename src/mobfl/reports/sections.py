@@ -3,13 +3,17 @@
 import base64
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+from mobfl.figures.look import looking, wanted_look
 from mobfl.learning.task import Kpi
 from mobfl.rounds.estimates import Estimate
 
+_PX_PER_IN = 129  # so that two columns of a paper fill the page, and letters have one size in all figures
+_M_PER_IN = 0.0254
 _FORMATS = (".pdf", ".svg", ".png")  # the last one is what the page shows
 
 Part = dict[str, Any]
@@ -38,13 +42,34 @@ class Drawing:
     folder: Path
     progress: Callable[[str], None]
 
-    def show(self, section: Section, name: str, caption: str, draw: Callable[[Path], None]) -> None:
+    def show(
+        self, section: Section, name: str, caption: str, draw: Callable[[Path], None], also_narrow: bool = True
+    ) -> None:
+        """Shows a figure, on a telephone as it is drawn for one, if it can be."""
         self.progress(f"drawing {name}")
         files = [self.folder / f"{name}{suffix}" for suffix in _FORMATS]
         for file in files:
             draw(file)
-        image = base64.b64encode(files[-1].read_bytes()).decode("ascii")
-        section.parts.append({"kind": "figure", "caption": caption, "image": f"data:image/png;base64,{image}"})
+        narrow = self._narrow(draw) if also_narrow else None
+        width_px = round(_PX_PER_IN * _width_in(files[-1]))
+        told = {"caption": caption, "image": _inline(files[-1]), "narrow": narrow, "width_px": width_px}
+        section.parts.append({"kind": "figure", **told})
+
+    def _narrow(self, draw: Callable[[Path], None]) -> str:
+        with TemporaryDirectory() as folder, looking(replace(wanted_look(), size_in=None, narrow=True)):
+            draw(file := Path(folder) / "narrow.png")
+            return _inline(file)
+
+
+def _inline(picture: Path) -> str:
+    return f"data:image/png;base64,{base64.b64encode(picture.read_bytes()).decode('ascii')}"
+
+
+def _width_in(picture: Path) -> float:
+    """As the header of a PNG tells: its pixels, and those in a metre."""
+    header = picture.read_bytes()
+    pixels, per_m = header[16:20], header[header.index(b"pHYs") + 4 :][:4]
+    return int.from_bytes(pixels) / int.from_bytes(per_m) / _M_PER_IN
 
 
 def said(kpi: Kpi) -> str:

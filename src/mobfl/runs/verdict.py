@@ -77,12 +77,22 @@ def _without_uploads(history: History) -> str | None:
 
 
 def _no_better(history: History) -> str | None:
-    better = history.min_loss() < history.initial["loss"]
-    if better:
-        return None
+    if history.min_loss() < history.initial["loss"]:
+        return _worse_again(history)
     steps = int((history.columns["local_steps"] * (history.columns["uploads"] > 0)).sum())
     return (
         f"The model is no better than it was at the start: its loss never fell below {history.initial['loss']:.4g}."
         f" {steps} local steps may be too few: train for longer (training.duration_s); or the steps have the wrong"
         " length: change training.learning_rate."
+    )
+
+
+def _worse_again(history: History) -> str | None:
+    """Where it did fall: a model of several stations is judged by the best of them."""
+    first, last = history.initial["loss"], history.final("loss")
+    if history.stations or not last >= first:
+        return None
+    return (
+        f"The model ended no better than it began: its loss fell from {first:.4g} to {history.min_loss():.4g} and rose"
+        f" to {last:.4g} again. The steps may be too long for it: lower training.learning_rate, or take the best model."
     )
