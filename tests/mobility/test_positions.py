@@ -134,6 +134,15 @@ def test_samples_that_are_too_far_apart_are_refused_with_the_numbers(tmp_path: P
         read_stations(file, {"small": Box(0, -5, 50, 5), "large": Box(0, -5, 400, 5)})
 
 
+def test_a_gap_shorter_than_the_time_between_positions_would_leave_no_stay(tmp_path: Path) -> None:
+    rows = [f"car{v},{100 * v + 20 * k},{11 + 0.001 * k},44" for v in range(20) for k in range(10)]
+    file = write(tmp_path, "rare.csv", ["id,time,lon,lat", *rows])
+    assert len(read_crossings(file, "circle:11.005,44,200", gap_s=20.0)) == 20
+    rule = "gap_s must be at least the usual time between two positions of a vehicle, 20 s, got 15"
+    with pytest.raises(InputError, match=rule):
+        read_crossings(file, "circle:11.005,44,200", gap_s=15.0)
+
+
 def test_the_longest_gap(tmp_path: Path) -> None:
     """Without a sample for 40 s it may have been anywhere, unless somebody says that it was under way."""
     way = gps(drive(every_s=1.0, count=101))

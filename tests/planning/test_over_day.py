@@ -55,6 +55,19 @@ def test_own_plans_suit_their_span_and_the_gain_is_measured_on_its_own_traffic(d
     assert empty.kept_objective == empty.one_objective
 
 
+def test_a_span_too_short_for_ten_good_rounds_keeps_the_one_plan() -> None:
+    """The best rounds of this road last 16 s, and ten of them are more than the 100 s of a span."""
+    busy = changing_road().take(changing_road().enter_s < SPAN_S)
+    found = plan_over_day(PAPER, busy, 100.0)
+    kept = [span for span in found.spans if "gives more" in (span.plan.reason or "")]
+    assert len(kept) >= 3
+    assert all(span.kept_objective == span.one_objective and span.gain is None for span in kept)
+    rule = "of plans with ten rounds in 100 s none gives more than the one for all: take longer spans"
+    assert kept[1].plan.reason == rule
+    assert found.gain is not None
+    assert found.gain > -0.01
+
+
 def test_one_plan_gives_in_the_spans_what_it_gives_over_all(day: DayPlans) -> None:
     lasts = np.array([span.lasts_s for span in day.spans])
     given = np.array([span.one_objective for span in day.spans])

@@ -11,6 +11,8 @@ from mobfl.errors import InputError
 from mobfl.mobility.samples import ELSEWHERE, JUNCTION, NOBODY, Rows
 from mobfl.mobility.sections import Section
 
+_ROUNDING = 1e-6  # of times, as a share
+
 
 class Codes(dict[Any, int]):
     """A number for every name, from 0 on, in the order in which they come; who has none is nobody."""
@@ -78,8 +80,11 @@ def clock_of(rows: Rows, ways: tuple[Any, Any], steps_are_common: bool, gap_s: f
     """How vehicles are sampled: all at the same steps, or each on a clock of its own, with gaps of three intervals."""
     first, second = ways
     seconds, steps = rows.time_s[second] - rows.time_s[first], rows.step[second] - rows.step[first]
+    usual_s = float(np.median(seconds[seconds > 0])) if (seconds > 0).any() else 0.0
+    if gap_s is not None and gap_s < usual_s * (1 - _ROUNDING):
+        raise InputError(
+            f"gap_s must be at least the usual time between two positions of a vehicle, {usual_s:.3g} s, got {gap_s:g}"
+        )
     if steps_are_common and (not len(steps) or np.median(steps) <= 1):
         return SNAPSHOTS if gap_s is None else Clock(gap_s=gap_s)
-    seconds = seconds[seconds > 0]
-    usual_s = float(np.median(seconds)) if len(seconds) else 0.0
     return Clock(gap_s=3 * usual_s if gap_s is None else gap_s, loses=True)
