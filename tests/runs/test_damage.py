@@ -206,3 +206,13 @@ def test_arrow_is_given_no_file_of_pythons(moments: Moments, monkeypatch: pytest
     monkeypatch.setattr(pq, "ParquetFile", lambda source: opened.append(source) or parquet_file(source))
     read_history(moments.done)
     assert opened == [moments.done / "rounds.parquet"]
+
+
+@pytest.mark.parametrize("moments", [of_a_city], indirect=True)
+def test_rounds_of_a_city_must_say_whose_they_are(moments: Moments, tmp_path: Path) -> None:
+    shutil.copytree(moments.done, tmp_path / "run")
+    dict(all_damages(tmp_path / "run"))["rounds.parquet without station"](tmp_path / "run")
+    with pytest.raises(InputError, match="must have the columns of a run, got none named station"):
+        read_history(tmp_path / "run")
+    with pytest.raises(DamagedRunError, match="got none named station"):
+        train(moments.job(), tmp_path / "run", resume=True)
