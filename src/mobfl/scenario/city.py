@@ -111,7 +111,7 @@ class Stretch(NamedTuple):
 
     @property
     def section(self) -> str:
-        return f"{_STRETCH}:{self.from_m:g}:{self.to_m:g}"
+        return f"{_STRETCH}:{self.from_m:.15g}:{self.to_m:.15g}"
 
 
 def stretch_of(section: str) -> Stretch | None:
