@@ -4,28 +4,39 @@ import gzip
 import io
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow
 from pyarrow import parquet
 from safetensors.numpy import save
 
+from mobfl import InputError
+from mobfl.app.deployments import deployment_now
+from mobfl.app.maps import drawn
+from mobfl.deploy.recorded import read_deployment
 from mobfl.experiments.sweep_file import load_sweep
 from mobfl.files.json import read_json
+from mobfl.mobility.cities import read_city
 from mobfl.mobility.crossings import Crossings
+from mobfl.mobility.networks import network_file, read_network
+from mobfl.mobility.places import PLACE_KINDS, places_of
 from mobfl.mobility.recorded import read_crossings
+from mobfl.mobility.scanning import scan
 from mobfl.mobility.sections import parse_section
 from mobfl.runs.checkpoint import read_checkpoint
-from mobfl.scenario import load_scenario
+from mobfl.scenario import Scenario, at_station, listed, load_scenario
 from mobfl.tasks.beams.raymobtime import read_raymobtime
 from mobfl.tasks.images.cifar import read_cifar10
 from mobfl.tasks.trajectories.argoverse1 import read_sequence
 from mobfl.tasks.trajectories.argoverse2 import read_scenario
 from mobfl.tasks.trajectories.argoverse_maps import read_centerlines, read_vector_map
 
+T = TypeVar("T")
 Content = str | dict[str, Any]  # text, or columns and arrays by name
 
 
@@ -116,6 +127,48 @@ SWEEP = (
     'round_s = [5, 10.5]\nrules = ["mean"]\nseeds = [1, 2]\noptions = {width = 4}\ntrace = "a.csv"\n'
     'set = {"training.duration_s" = 2500}\nvary = {"training.learning_rate" = [0.05, 0.1]}\n'
 )
+CITY = (
+    "[road]\nlength_m = 400\n[traffic]\narrivals_per_s = 0.1\n[training]\nduration_s = 100\n"
+    "[corridor]\nevery_m = 900.0\nturns_off = 0.25\njoins = false\n[cloud]\nevery_rounds = 2\nbackhaul_s = 0.05\n"
+    'weights = "equal"\ncarried = "mix"\ncarried_share = 0.4\n'
+    '[[stations]]\nname = "west"\nsection = "stretch:0:400"\nplan = "24,12"\nlink = {upload_s = 2.0}\n'
+    '[[stations]]\nname = "east"\nroad = {length_m = 300.0}\n'
+)
+_PASSING = {"station": ["A", "B", "B"], **{name: values[:3] for name, values in _OWN.items()}}
+_PASSING_CSV = "station,vehicle,enter_s,leave_s\nA,red,0.5,20\nB,blue,3,21.5\nB,red,30,50\n"
+_TWO = Scenario.from_dict({"stations": [{"name": "A"}, {"name": "B"}]})
+NETWORK = (
+    '<?xml version="1.0" encoding="UTF-8"?>\n<net version="1.20">\n'
+    '<location netOffset="-690000,-4925000" projParameter="+proj=utm +zone=32 +ellps=WGS84 +units=m +no_defs"/>\n'
+    '<edge id=":j_0" function="internal"><lane id=":j_0_0" length="5" shape="95,0 100,0"/></edge>\n'
+    '<edge id="a" from="i" to="j" name="Via Roma"><lane id="a_0" length="95" shape="0,0 50,0.5 95,0"/></edge>\n'
+    '<edge id="b" from="j" to="k"><lane id="b_0" length="90" shape="100,0,5 190,0,5"/></edge>\n'
+    '<junction id="i" type="dead_end" x="0" y="0"/><junction id="j" type="priority" x="98" y="0"/>\n'
+    '<connection from="a" to="b" via=":j_0_0" dir="s"/>\n</net>\n'
+)
+_SUMO = '<configuration>\n<input>\n<net-file value="road.net.xml"/>\n</input>\n</configuration>\n'
+_EVENTS = (
+    {"kind": "started", "round": 0, "at_s": 0.0, "unix_s": 1e9, "scale": 0.5},
+    {"kind": "measured", "round": 0, "at_s": 0.0, "round_trip_s": 0.2, "messages": 5},
+    *(
+        {
+            "kind": kind,
+            "round": k,
+            "at_s": 8.0 * k + at_s,
+            "node": str(2**63 - 1),
+            "vehicle": "red",
+            "attempt": 0,
+            **more,
+        }
+        for k in range(12)
+        for kind, at_s, more in (("began", 0.5, {}), ("uploaded", 6.5, {"compute_s": 4.0}))
+    ),
+    {"kind": "rejected", "round": 12, "at_s": 97.0, "node": "7", "attempt": 0, "reason": "not finite"},
+    {"kind": "left", "round": 12, "at_s": 98.0, "node": "7", "attempt": 0},
+    {"kind": "taken_back", "round": 12, "at_s": 99.0, "rounds": [11]},
+    {"kind": "ended", "round": 12, "at_s": 104.0, "present": 1},
+)
+_LOG = "".join(json.dumps(each) + "\n" for each in _EVENTS)
 _RUN = json.dumps({"scenario": {"road": {"length_m": 400}}, "seed": 1, "plan": {"local_steps": 24}, "status": "done"})
 _SEQUENCE = "TIMESTAMP,TRACK_ID,OBJECT_TYPE,X,Y,CITY_NAME\n" + "".join(
     f"{0.1 * k:.1f},b,AGENT,{k},2.5,MIA\n{0.1 * k:.1f},z,AV,5.0,6.0,MIA\n" for k in range(50)
@@ -172,6 +225,55 @@ _BOX, _EDGE = parse_section("box:-15,-15,15,15"), parse_section("edge:e:15:55")
 _MAP, _RECORDED = "log_map_archive_s1.json", "scenario_s1.parquet"
 
 
+def _deployed() -> tuple[tuple[str, bytes], ...]:
+    """What lies beside a deployment's events."""
+    run = {
+        "plan": {"policy": "rounds"}, "scenario": {}, "deployment": {"impose": False, "scale": 1.0}, "seed": 0,
+        "initial": {"loss": 1.0}, "kpis": {}, "status": "done", "reason": None, "results": None,
+    }  # fmt: skip
+    rows = {
+        "round": list(range(13)),
+        "start_s": [8.0 * k for k in range(13)],
+        "end_s": [8.0 * k + 8 for k in range(13)],
+    }
+    counts = {name: [1] * 13 for name in ("local_steps", "present", "uploads", "rejected")}
+    return ("run.json", json.dumps(run).encode()), ("rounds.parquet", table({**rows, **counts, "loss": [1.0] * 13}))
+
+
+def _read_network(file: Path) -> object:
+    """With all places that are on it, where they lie on Earth, too."""
+    network = read_network(file)
+    kinds = [_asked(partial(places_of, kind, network, network.bounds, length_m=40.0)) or [] for kind in PLACE_KINDS]
+    degrees = _asked(network.degrees)
+    return [degrees(place.lines[0]) for places in kinds for place in places] if degrees else kinds
+
+
+def _asked(what: Callable[[], T]) -> T | None:
+    """None if a sentence comes instead, which here is of a place or a projection and names no file."""
+    with suppress(InputError):
+        return what()
+    return None
+
+
+def _read_city(file: Path) -> object:
+    scenario = load_scenario(file)
+    return [at_station(scenario, place) for place in range(len(listed(scenario)))], scenario.to_dict()
+
+
+def _read_beside(file: Path) -> Crossings:
+    return read_crossings(file.with_name("00_tracks.csv"), _BOX)
+
+
+def _read_events(file: Path) -> object:
+    """As the page shows them, as JSON that a browser takes, and as a trace."""
+    json.dumps(deployment_now(file.parent), allow_nan=False).encode()
+    return read_deployment(file.parent)
+
+
+def _read_map(file: Path) -> object:
+    return drawn(file.read_bytes(), file.name)
+
+
 def _read_near(file: Path) -> Crossings:
     return read_crossings(file, parse_section(_NEAR))
 
@@ -199,6 +301,23 @@ KINDS = {
             "steps.txt", "seconds\n0.2\n0.25\n0.4\n", text, lambda file: load_scenario(file.parent / "measured.toml"),
             (("measured.toml", b'[compute]\nstep_samples = "steps.txt"\n'),),
         ),
+        Kind("city.toml", CITY, text, _read_city, names_file=False),
+        Kind("city.csv", _PASSING_CSV, text, lambda file: read_city(_TWO, file)),
+        Kind("city.parquet", _PASSING, table, lambda file: read_city(_TWO, file)),
+        Kind("scan.xml", FCD_XML, text, scan),
+        Kind("scan.csv.gz", FCD_CSV, packed_text, scan),
+        Kind("scan.parquet", _FCD, table, scan),
+        Kind("road.net.xml", NETWORK, text, _read_network),
+        Kind("road.net.xml.gz", NETWORK, packed_text, _read_network),
+        Kind("road.sumocfg", _SUMO, text, network_file),
+        Kind("map.xml", NETWORK, text, _read_map),
+        Kind("map.xml.gz", NETWORK, packed_text, _read_map, names_file=False),
+        Kind("map.csv", FCD_CSV, text, _read_map, names_file=False),
+        Kind(
+            "00_recordingMeta.csv", "recordingId,frameRate\n0,25\n", text, _read_beside,
+            (("00_tracks.csv", text(_IND)),),
+        ),
+        Kind("events.jsonl", _LOG, text, _read_events, _deployed(), names_file=False),
         Kind("run.json", _RUN, text, lambda file: read_json(file, "a run's folder")),
         Kind("beams.npz", _beams(), archive, lambda file: read_raymobtime(file, "auto")),
         Kind("MIA_lane_centerlines.npz", _centre_lines(), archive, read_centerlines),

@@ -11,6 +11,7 @@ from mobfl import Crossings, InputError, Scenario
 from mobfl.mobility.cities import city_traffic, read_city, write_city
 from mobfl.mobility.corridor import corridor_crossings
 from mobfl.mobility.poisson import poisson_table
+from mobfl.scenario import at_station, listed
 
 FALSE_ALARMS = 1e-6
 
@@ -92,3 +93,19 @@ def test_a_station_that_the_scenario_does_not_know_is_told_with_its_line(tmp_pat
         read_city(city, tmp_path / "t.csv")
     with pytest.raises(InputError, match="a corridor makes its own traffic"):
         read_city(corridor(), tmp_path / "t.csv")
+
+
+@pytest.mark.parametrize("every_m", [1234567.8, 900.3])
+def test_stretches_far_along_a_corridor_are_as_long_as_the_first(every_m: float) -> None:
+    city = Scenario.from_dict({"corridor": {"stations": 40, "every_m": every_m}})
+    lengths_m = [at_station(city, place).road.length_m for place in range(40)]
+    assert lengths_m == pytest.approx([400.0] * 40, rel=1e-9)
+    assert listed(city)[39].section.startswith(f"stretch:{39 * every_m:.15g}:")
+
+
+def test_a_corridor_that_would_take_billions_of_vehicles_is_refused_before_they_are_made() -> None:
+    city = Scenario.from_dict({"corridor": {"stations": 2, "every_m": 1e12}})
+    with pytest.raises(
+        InputError, match=r"corridor must bring at most 20000000 vehicles onto the road, got about 5e\+09"
+    ):
+        corridor_crossings(city, 1)

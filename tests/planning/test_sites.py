@@ -222,3 +222,10 @@ def test_where_nothing_has_a_plan_the_busiest_says_why() -> None:
     enter = np.arange(0.0, 100.0)
     with pytest.raises(mobfl.InfeasibleError, match="none of 1 candidates has a plan; of only, the busiest"):
         choose_sites(PAPER, {"only": Crossings(np.arange(100), enter, enter + 0.5)}, 1)
+
+
+def test_a_horizon_in_which_nobody_is_heard_is_said() -> None:
+    """The quickest training takes 2.2 s."""
+    served = small_network(3, overlapping=False)
+    with pytest.raises(mobfl.InfeasibleError, match=r"any district within the horizon of 0\.001 s: choose a longer"):
+        choose_sites(STEADY, served.crossings, 2, "districts", served.areas, 1e-3)

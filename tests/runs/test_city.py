@@ -334,3 +334,9 @@ def test_any_schedule_has_a_place_in_a_city() -> None:
         assert sum(each.row["uploads"] for each in learnt) > 10
     shared = run_job(Job(QuadraticTask(), corridor(2, {"every_rounds": 0}), "async:5", 3))
     assert len(shared) > 10
+
+
+def test_a_cloud_that_would_average_for_ever_is_refused() -> None:
+    job = Job(CountingTask(), city("AB", {"every_s": 1e-9}), PLAN, 7, TRAFFIC)
+    with pytest.raises(InputError, match=r"cloud\.every_s must leave at most 1e\+07 averages in 15 s, got 1e-09"):
+        check_job(job)

@@ -78,3 +78,10 @@ def test_a_station_with_a_wrong_value_is_named() -> None:
     city = Scenario.from_dict({"stations": [{"name": "north", "link": {"upload_s": -1.0}}]})
     with pytest.raises(InputError, match=r"station north: link\.upload_s must be >= 0, got -1\.0"):
         at_station(city, 0)
+
+
+@pytest.mark.parametrize("length_m", [None, "x", True, -1, 10**400, float("nan"), [400.0], {"a": 1}])
+def test_a_length_that_is_none_is_named_where_a_stretch_would_follow_from_it(length_m: Any) -> None:
+    tables = {"corridor": {"every_m": 900.0}, "stations": [{}, {"road": {"length_m": length_m}}]}
+    with pytest.raises(InputError, match=r"stations\.1\.road\.length_m must be a number > 0 and <= 1e\+12, got "):
+        Scenario.from_dict(tables)

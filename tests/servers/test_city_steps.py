@@ -66,3 +66,15 @@ def test_one_model_is_numbered_through_and_kept_while_anybody_trains_on_it() -> 
     steps = [step for step in city_steps(streams, Cloud(every_rounds=0), END_S) if isinstance(step, ServerStep)]
     told = [(step.station, step.number, step.uploads[0].version, sorted(step.still_in_use)) for step in steps]
     assert told == [(0, 0, 0, [0]), (0, 1, 1, [0]), (0, 2, 2, [0]), (1, 3, 0, [3]), (0, 4, 3, [4])]
+
+
+def test_a_backhaul_that_takes_for_ever_takes_no_time_to_find_out() -> None:
+    """The next tick after it would be the 200,000,000,000th."""
+    events = list(city_steps([rounds(10.0)], Cloud(every_s=5.0, backhaul_s=1e12), END_S))
+    assert [type(event) for event in events].count(HandIn) == 1
+    assert not any(isinstance(event, Average) for event in events)
+
+
+def test_ticks_that_come_while_an_average_is_on_its_way_are_left_out() -> None:
+    events = list(city_steps([rounds(10.0)], Cloud(every_s=10.0, backhaul_s=15.0), END_S))
+    assert [event.at_s for event in events if isinstance(event, HandIn)] == [10.0, 40.0, 70.0, 100.0]

@@ -3,13 +3,14 @@
 import gzip
 import io
 import os
+import zlib
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from mobfl.errors import InputError, broken_line
+from mobfl.errors import InputError, brief, broken_line
 
 # Traces shrink 5 to 40 times when they are packed; a file that was made to fill memory or time, up to 1,032 times.
 MOST_UNPACKED_TIMES = 200
@@ -32,6 +33,20 @@ def opened(file: Path) -> Iterator[BinaryIO]:
             return
         with io.BufferedReader(_Unpacked(file, binary), _CHUNK) as unpacked:
             yield unpacked
+
+
+@contextmanager
+def in_sentences(what: str, file: Path) -> Iterator[None]:
+    """Whatever keeps a file's bytes from being read, said of what the file is: `trace`, `network`."""
+    try:
+        yield
+    except OSError as error:  # Arrow's own have no errno, and go on over lines
+        reason = error.strerror or next(iter(str(error).splitlines()), "")
+        raise InputError(f"{what} {str(file)!r} cannot be read: {brief(reason)}") from None
+    except (EOFError, UnicodeDecodeError, zlib.error) as error:
+        raise InputError(f"{what} {str(file)!r} must be complete text, got {error}") from None
+    except MemoryError:
+        raise InputError(f"{what} {str(file)!r} must fit into memory, got more than there is") from None
 
 
 class _Unpacked(io.RawIOBase):

@@ -31,6 +31,11 @@ def unlike(model: Weights, other: Weights) -> str | None:
     return None if same else "wrong shape"
 
 
+def same(model: Weights, other: Weights) -> bool:
+    """Whether two models of one kind have the same numbers."""
+    return model is other or all(np.array_equal(model[name], values) for name, values in other.items())
+
+
 def all_finite(weights: Weights) -> bool:
     return all(bool(np.isfinite(values).all()) for values in weights.values())
 

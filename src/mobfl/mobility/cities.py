@@ -1,24 +1,30 @@
 """The traffic of every station of a city, on one clock: recorded, of a corridor, or of sections that nobody shares."""
 
 import math
+import os
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from mobfl.errors import InputError, broken_line
+from mobfl.files.bounds import in_sentences
 from mobfl.mobility.corridor import VEHICLES, corridor_crossings
 from mobfl.mobility.crossings import COLUMNS, Crossings, named
 from mobfl.mobility.observed import ObservedTraffic
 from mobfl.mobility.participation import taking_part
 from mobfl.mobility.poisson import poisson_table
-from mobfl.mobility.recorded import check_crossings_file, read_stations
+from mobfl.mobility.recorded import CrossingRows, check_crossings_file, ending, read_stations
 from mobfl.mobility.rows import Row, csv_rows, parquet_rows
 from mobfl.mobility.sections import parse_section
 from mobfl.mobility.stored import write_table
 from mobfl.scenario import Scenario, at_station, listed
 
-_STATION = "station"
-_TABLE = (_STATION, *COLUMNS)
+_STATION, _CUT = "station", "cut"
+_TABLE = (_STATION, *COLUMNS, _CUT)
+_TABLES = (".csv", ".parquet")
 Recorded = Mapping[str, Crossings]
 """Recorded crossings by the names of their stations."""
 
@@ -62,11 +68,14 @@ def read_city(
     stations = listed(scenario)
     if scenario.corridor is not None:
         raise InputError("a corridor makes its own traffic: it must come without a trace, got one")
-    if _has_stations(file):
-        found = _read_table(file, [station.name for station in stations])
+    with in_sentences("trace", file):
+        found = _read_table(file, [station.name for station in stations]) if _has_stations(file) else None
+    if found is not None:
         return found if longest_stay_s is None else {n: each.up_to(longest_stay_s, True) for n, each in found.items()}
     if without := [station.name for station in stations if not station.section]:
-        raise InputError(f"station {without[0]} must have a section of the trace, got none")
+        raise InputError(
+            f"station {without[0]} must have a section, or trace {str(file)!r} a column {_STATION}, got neither"
+        )
     sections = {station.name: parse_section(station.section) for station in stations}
     return read_stations(file, sections, keep_tracks=keep_tracks, longest_stay_s=longest_stay_s, gap_s=gap_s)
 
@@ -78,12 +87,18 @@ def write_city(crossings: Recorded, file: Path) -> None:
     columns = {
         name: [value for each in crossings.values() for value in getattr(each, name).tolist()] for name in COLUMNS
     }
+    if any(each.cut is not None for each in crossings.values()):
+        columns[_CUT] = [value for each in crossings.values() for value in _cut_of(each).tolist()]
     write_table({_STATION: named(names)} | {name: named(column) for name, column in columns.items()}, file)
+
+
+def _cut_of(crossings: Crossings) -> Any:
+    return np.zeros(len(crossings), np.int8) if crossings.cut is None else crossings.cut
 
 
 def _has_stations(file: Path) -> bool:
     """Whether it is a table of a city's crossings."""
-    if file.suffix not in (".csv", ".parquet") or not file.is_file():
+    if not ending(file).endswith(_TABLES) or not os.path.isfile(file):  # noqa: PTH113, see `is_there`
         return False
     with closing(_rows(file)) as rows:
         first = next(rows, None)
@@ -91,23 +106,21 @@ def _has_stations(file: Path) -> bool:
 
 
 def _rows(file: Path) -> Generator[Row, None, None]:
-    yield from parquet_rows(file, _TABLE) if file.suffix == ".parquet" else csv_rows(file)
+    yield from parquet_rows(file, _TABLE) if ending(file).endswith(".parquet") else csv_rows(file)
 
 
 def _read_table(file: Path, stations: Sequence[str]) -> dict[str, Crossings]:
-    found: dict[str, list[tuple[str, float, float]]] = {name: [] for name in stations}
+    """A station's crossings may come in any order, and so may the stations."""
+    place, rows, of = {name: number for number, name in enumerate(stations)}, CrossingRows(file), list[int]()
     for line, row in _rows(file):
-        try:
-            own, crossing = row[_STATION], (row["vehicle"], float(row["enter_s"]), float(row["leave_s"]))
-        except (KeyError, ValueError):
-            got = ", ".join(str(row.get(name)) for name in _TABLE)
-            raise broken_line(file, line, f"{', '.join(_TABLE)} with times in seconds", got) from None
-        if own not in found:
-            raise broken_line(file, line, f"a station of the scenario ({', '.join(stations)})", own)
-        found[own].append(crossing)
-    return {name: _sorted(each) for name, each in found.items()}
+        if (name := row.get(_STATION, "")) not in place:
+            raise broken_line(file, line, f"a station of the scenario ({', '.join(stations)})", name)
+        of.append(place[name])
+        rows.take(line, row)
+    columns, cut = (rows.vehicle, np.array(rows.enter_s), np.array(rows.leave_s)), rows.cut
+    return {name: _of_station(np.array(of) == number, columns, cut) for name, number in place.items()}
 
 
-def _sorted(rows: Sequence[tuple[str, float, float]]) -> Crossings:
-    vehicle, enter_s, leave_s = zip(*rows, strict=True) if rows else ((), (), ())
-    return Crossings.sorted(named(vehicle), enter_s, leave_s)
+def _of_station(chosen: Any, columns: Sequence[Any], cut: Any) -> Crossings:
+    vehicle, enter_s, leave_s = (column[chosen] for column in columns)
+    return Crossings.sorted(vehicle, enter_s, leave_s, cut=None if cut is None else cut[chosen])

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from mobfl.errors import InputError
 from mobfl.mobility.crossings import Crossings
 from mobfl.mobility.poisson import arrivals_s
 from mobfl.rng import stream, uniforms
@@ -20,6 +21,7 @@ Array = NDArray[np.float64]
 
 VEHICLES = 1 << 40  # more than ever come onto the road at one place
 _AT_ONCE = 1 << 12
+_MOST_VEHICLES = 20_000_000  # which take half a gigabyte
 _NOBODY, _NEVER = np.empty(0, np.int64), np.empty(0)
 
 
@@ -84,6 +86,12 @@ def _arriving(
     longest_s = float(stay(scenario).longest)
     lead_s = longest_s * (stretches[-1].to_m - stretches[first].from_m) / scenario.road.length_m
     own = first * VEHICLES
+    expected = rate * (lead_s + longest_s + _until_s(scenario))
+    if not expected <= _MOST_VEHICLES:
+        raise InputError(
+            f"corridor must bring at most {_MOST_VEHICLES} vehicles onto the road, got about {expected:.3g}: they come"
+            f" from so far that those at the last station left the first {lead_s:.3g} s before"
+        )
     later, after_s = _counted(seed, "arrival", rate, range(own, own + VEHICLES), -longest_s, _until_s(scenario))
     sooner, before_s = _counted(seed, "arrival before", rate, range(own - 1, own - VEHICLES, -1), 0.0, lead_s)
     return np.concatenate([sooner[::-1], later]), np.concatenate([-longest_s - before_s[::-1], after_s])

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from mobfl.errors import InputError, broken_line
+from mobfl.files.bounds import in_sentences
 from mobfl.mobility.chunks import Chunk
 from mobfl.mobility.clocks import Clock, Codes, Lanes
 from mobfl.mobility.rows import IDS, LATITUDES, LONGITUDES, PNEUMA, TIMES, csv_rows
@@ -26,6 +27,7 @@ from mobfl.mobility.sections import Section
 _METRES_PER_FOOT = 0.3048
 _NGSIM_GAP_S = 0.35  # of samples every 0.1 s
 _FRAMES_PER_S = 25.0  # of highD and its sisters, if nothing else says so
+_FEWEST_FRAMES_PER_S, _MOST_FRAMES_PER_S = 1e-3, 1e6
 _GAP_FRAMES = 2.5
 _PORTO_S = 15.0  # between two places of a polyline
 _PORTO_GAP_S = 45.0
@@ -181,15 +183,16 @@ def _frames_per_s(file: Path) -> float:
     beside = file.with_name(re.sub("tracks", "recordingMeta", file.name, count=1))
     if beside == file or not beside.is_file():
         return _FRAMES_PER_S
-    for line, row in csv_rows(beside):
-        try:
-            rate = float(row["framerate"])
-        except (KeyError, ValueError):
-            rate = math.nan
-        if not 0 < rate < 1e6:
-            raise broken_line(beside, line, "a frameRate > 0", row.get("framerate"))
-        return rate
-    raise broken_line(beside, 1, "a frameRate > 0", "no row")
+    with in_sentences("recordingMeta", beside):
+        line, row = next(csv_rows(beside), (1, {}))
+    try:
+        rate = float(row["framerate"])
+    except (KeyError, ValueError):
+        rate = math.nan
+    if not _FEWEST_FRAMES_PER_S <= rate <= _MOST_FRAMES_PER_S:
+        rule = f"a frameRate from {_FEWEST_FRAMES_PER_S:g} to {_MOST_FRAMES_PER_S:g}"
+        raise broken_line(beside, line, rule, row.get("framerate"))
+    return rate
 
 
 def _gps(file: Path, columns: Collection[str], lon: str, lat: str) -> Format:

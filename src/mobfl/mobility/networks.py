@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from mobfl.errors import InputError, MissingExtraError, brief, broken_line
-from mobfl.files.bounds import opened
+from mobfl.errors import InputError, MissingExtraError, brief, broken_line, shown
+from mobfl.files.bounds import in_sentences, opened
 from mobfl.files.xml import xml_elements
+from mobfl.scenario import MOST
 
 Array = NDArray[np.float64]
 Bounds = tuple[float, float, float, float]  # x0, y0, x1, y1 in metres
@@ -91,9 +92,13 @@ class Network:
             return None
         try:
             from pyproj import Proj
+            from pyproj.exceptions import CRSError
         except ImportError:
             raise MissingExtraError("degrees instead of metres", "positions") from None
-        project = Proj(self.projection)
+        try:
+            project = Proj(self.projection)
+        except CRSError:
+            raise InputError(f"a network's projParameter must be one of PROJ, got {shown(self.projection)}") from None
 
         def convert(points: Array) -> Array:
             x, y = (np.asarray(points) - self.offset_m).T
@@ -123,13 +128,10 @@ def _bare(file: Path) -> str:
 
 def network_file(configuration: Path) -> Path:
     """The network that a configuration of SUMO names."""
-    try:
-        with opened(configuration) as binary:
-            for _, name, values in xml_elements(configuration, binary):
-                if name in _NET_FILE and (given := values.get("value") or values.get("v")):
-                    return configuration.parent / given
-    except OSError as error:
-        raise InputError(f"SUMO's configuration {str(configuration)!r} cannot be read: {error.strerror}") from None
+    with in_sentences("SUMO's configuration", configuration), opened(configuration) as binary:
+        for _, name, values in xml_elements(configuration, binary):
+            if name in _NET_FILE and (given := values.get("value") or values.get("v")):
+                return configuration.parent / given
     raise broken_line(configuration, 1, "a net-file", "none")
 
 
@@ -137,12 +139,9 @@ def read_network(file: str | os.PathLike[str]) -> Network:
     """A network of SUMO, `.net.xml`, also `.gz`."""
     file = Path(file)
     reader = _Reader(file)
-    try:
-        with opened(file) as binary:
-            for line, name, values in xml_elements(file, binary):
-                reader.take(line, name, values)
-    except OSError as error:
-        raise InputError(f"network {str(file)!r} cannot be read: {error.strerror or error}") from None
+    with in_sentences("network", file), opened(file) as binary:
+        for line, name, values in xml_elements(file, binary):
+            reader.take(line, name, values)
     if not reader.edges:
         raise broken_line(file, 1, "a network of SUMO with edges that have lanes", "none")
     return Network(reader.edges, reader.junctions, reader.projection, reader.offset_m, reader.between())
@@ -164,7 +163,7 @@ class _Reader:
         try:
             match name:
                 case "location":
-                    x, y = map(float, values.get("netOffset", "0,0").split(","))
+                    x, y = map(_number, values.get("netOffset", "0,0").split(","))
                     self.offset_m, self.projection = (x, y), values.get("projParameter", "")
                 case "edge":
                     self._edge = values if "function" not in values or values["function"] == "normal" else None
@@ -172,19 +171,23 @@ class _Reader:
                     self._take_lane(self._edge, values)
                     self._edge = None  # the other lanes lie beside the first
                 case "junction" if values.get("type") not in _NO_CROSSING:
-                    self.junctions[values["id"]] = (float(values["x"]), float(values["y"]))
+                    self.junctions[values["id"]] = (_number(values["x"]), _number(values["y"]))
                 case "connection" if "via" in values:
                     inner = values["via"].rpartition("_")[0]
                     self.via.setdefault((values["from"], values["to"]), set()).add(inner)
         except (KeyError, ValueError) as error:
-            raise broken_line(self.file, line, f"a {name} as SUMO writes it", f"{error!s} in {values}") from None
+            raise broken_line(
+                self.file, line, f"a {name} as SUMO writes it", f"{brief(str(error))} in {values}"
+            ) from None
 
     def _take_lane(self, edge: dict[str, str], lane: dict[str, str]) -> None:
-        line = np.array([[float(each) for each in point.split(",")[:2]] for point in lane["shape"].split()])
-        if line.ndim != 2 or line.shape[1] != 2 or not np.isfinite(line).all():
+        line = np.array([[_number(each) for each in point.split(",")[:2]] for point in lane["shape"].split()])
+        if line.ndim != 2 or line.shape[1] != 2:
             raise ValueError("its shape")
+        if not (length_m := _number(lane["length"])) > 0:
+            raise ValueError("its length")
         street, ends = edge.get("name", ""), (edge.get("from", ""), edge.get("to", ""))
-        self.edges[edge["id"]] = NetworkEdge(street, float(lane["length"]), line, *ends)
+        self.edges[edge["id"]] = NetworkEdge(street, length_m, line, *ends)
 
     def between(self) -> dict[tuple[str, str], tuple[str, ...]]:
         """Edges inside junctions by the two edges that they join; some lead on to a second one."""
@@ -194,3 +197,10 @@ class _Reader:
                 further = {each for one in inner for each in self.via.get((one, end), ())}
                 found[start, end] = tuple(sorted(inner | further))
         return found
+
+
+def _number(text: str) -> float:
+    number = float(text)
+    if not abs(number) <= MOST:
+        raise ValueError(f"no number of at most {MOST:g}: {text}")
+    return number

@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial import KDTree
 
 from mobfl.errors import InputError
 from mobfl.mobility.networks import Bounds, Network
@@ -17,6 +18,7 @@ PlaceKind = Literal["edges", "junctions", "streets", "grid"]
 PLACE_KINDS: tuple[PlaceKind, ...] = ("edges", "junctions", "streets", "grid")
 
 MOST_PLACES = 5000
+_MOST_POINTS = 1_000_000  # along all roads together
 _CORNERS = 48  # of a circle on a map
 
 
@@ -67,6 +69,7 @@ def places_of(
     elif network is None:
         raise InputError(f"candidates must be grid where there is no network, got {kind!r}")
     elif kind == "edges":
+        _check_pieces(network, length_m)
         found = list(_edges(network, length_m))
     elif kind == "streets":
         found = [_street(network, name, edges) for name, edges in network.streets.items()]
@@ -91,6 +94,15 @@ def districts_of(bounds: Bounds, across: int, along: int) -> dict[str, str]:
     x, y = np.linspace(bounds[0], bounds[2], across + 1), np.linspace(bounds[1], bounds[3], along + 1)
     cells = product(range(across), range(along))
     return {f"{i + 1},{j + 1}": f"box:{x[i]:.2f},{y[j]:.2f},{x[i + 1]:.2f},{y[j + 1]:.2f}" for i, j in cells}
+
+
+def _check_pieces(network: Network, longest_m: float | None) -> None:
+    """Told before they are made: a wrong unit may ask for billions."""
+    pieces = sum(edge.length_m / longest_m for edge in network.edges.values()) if longest_m is not None else 0.0
+    if pieces > MOST_PLACES:
+        raise InputError(
+            f"length must leave at most {MOST_PLACES} parts of edges, got {longest_m:g} m for {pieces:.3g}"
+        )
 
 
 def _edges(network: Network, longest_m: float | None) -> Iterator[Place]:
@@ -125,11 +137,17 @@ def _grid(network: Network | None, bounds: Bounds, radius_m: float, spacing_m: f
     # Told before it is made: a wrong unit may ask for billions.
     if (1 + (x1 - x0) / spacing_m) * (1 + (y1 - y0) / spacing_m) > 10 * MOST_PLACES:
         raise InputError(f"spacing must leave at most {MOST_PLACES} circles, got {spacing_m:g} m between them")
-    road = None if network is None else _points_along(network, radius_m / 4)
-    for i, x in enumerate(_centred(x0, x1, spacing_m)):
-        for j, y in enumerate(_centred(y0, y1, spacing_m)):
-            if road is None or (np.hypot(*(road - (x, y)).T) <= radius_m).any():
-                yield _circle(f"{i + 1},{j + 1}", float(x), float(y), radius_m)
+    across, along = _centred(x0, x1, spacing_m), _centred(y0, y1, spacing_m)
+    centres = np.stack(np.meshgrid(across, along, indexing="ij"), axis=-1)
+    met = np.ones(centres.shape[:2], bool) if network is None else _meets_road(centres, network, radius_m)
+    for i, j in np.argwhere(met).tolist():
+        x, y = centres[i, j].tolist()
+        yield _circle(f"{i + 1},{j + 1}", x, y, radius_m)
+
+
+def _meets_road(centres: Array, network: Network, radius_m: float) -> NDArray[np.bool_]:
+    road = KDTree(_points_along(network, radius_m / 4))
+    return np.asarray(road.query(centres)[0] <= radius_m)
 
 
 def _centred(low: float, high: float, spacing: float) -> Array:
@@ -139,11 +157,14 @@ def _centred(low: float, high: float, spacing: float) -> Array:
 
 
 def _points_along(network: Network, every_m: float) -> Array:
-    def of(line: Array, length_m: float) -> Array:
-        shares = np.linspace(0, 1, 2 + int(length_m / every_m))
-        return np.stack([_at(line, share) for share in shares])
-
-    return np.concatenate([of(edge.line, edge.length_m) for edge in network.edges.values()])
+    lengths_m = [edge.length_m for edge in network.edges.values()]
+    if sum(lengths_m) / every_m > _MOST_POINTS:
+        raise InputError(
+            f"radius must be at least {4 * sum(lengths_m) / _MOST_POINTS:.3g} m for {sum(lengths_m) / 1000:.6g} km of"
+            f" roads, got {4 * every_m:g}"
+        )
+    shares = (np.linspace(0, 1, 2 + int(length_m / every_m)) for length_m in lengths_m)
+    return np.concatenate([_at(edge.line, each).T for edge, each in zip(network.edges.values(), shares, strict=True)])
 
 
 def part_of_line(line: Array, start: float, end: float) -> Array:
@@ -153,7 +174,8 @@ def part_of_line(line: Array, start: float, end: float) -> Array:
     return np.concatenate([[_at(line, start)], inner, [_at(line, end)]])
 
 
-def _at(line: Array, share: float) -> Array:
+def _at(line: Array, share: float | Array) -> Array:
+    """The point there; of several shares, their x and their y."""
     so_far = _shares(line)
     return np.array([np.interp(share, so_far, line[:, axis]) for axis in (0, 1)])
 

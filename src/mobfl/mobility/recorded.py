@@ -4,7 +4,6 @@ Files are read as streams, plain or gzipped. What is wrong with one is said in a
 """
 
 import os
-import zlib
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from mobfl.errors import InputError, broken_line
-from mobfl.files.bounds import opened
+from mobfl.files.bounds import in_sentences, opened
 from mobfl.files.xml import xml_elements
 from mobfl.mobility.crossings import COLUMNS, BrokenRowError, Crossings, named
 from mobfl.mobility.rows import Row, Value, csv_rows, layout_of, parquet_columns, parquet_rows
@@ -91,23 +90,28 @@ def _read(
         raise InputError(f"gap_s must be > 0, got {gap_s:g}")
     parsed = {name: parse_section(each) if isinstance(each, str) else each for name, each in given.items()}
     sections = Tentative(parsed) if isinstance(given, Tentative) else parsed
-    try:
-        kind = kind or "".join(suffix for suffix in file.suffixes if suffix != ".gz").lower()
-        if kind.endswith(".xml"):
-            return _read_xml(file, sections, keep_tracks, gap_s)
-        if kind.endswith((".parquet", ".pq")):
-            return _read_table(file, sections, keep_tracks, gap_s, parquet=True)
-        if kind.endswith((".csv", ".txt", ".tr")):
-            return _read_table(file, sections, keep_tracks, gap_s, parquet=False)
-        raise InputError(f"trace must be a .csv, .parquet or .xml file (.gz allowed), got {str(file)!r}")
-    except OSError as error:
-        raise InputError(f"trace {str(file)!r} cannot be read: {error.strerror or error}") from None
-    except (EOFError, UnicodeDecodeError, zlib.error) as error:
-        raise InputError(f"trace {str(file)!r} must be complete text, got {error}") from None
-    except MemoryError:
-        raise InputError(f"trace {str(file)!r} must fit into memory, got more than there is") from None
-    except BrokenRowError as error:
-        raise InputError(f"trace {str(file)!r} must have {error.rule}, got {error.value}") from None
+    with in_sentences("trace", file):
+        try:
+            return _read_kind(file, kind or ending(file), sections, keep_tracks, gap_s)
+        except BrokenRowError as error:
+            raise InputError(f"trace {str(file)!r} must have {error.rule}, got {error.value}") from None
+
+
+def _read_kind(
+    file: Path, kind: str, sections: Sections, keep_tracks: bool, gap_s: float | None
+) -> dict[str, Crossings]:
+    if kind.endswith(".xml"):
+        return _read_xml(file, sections, keep_tracks, gap_s)
+    if kind.endswith((".parquet", ".pq")):
+        return _read_table(file, sections, keep_tracks, gap_s, parquet=True)
+    if kind.endswith((".csv", ".txt", ".tr")):
+        return _read_table(file, sections, keep_tracks, gap_s, parquet=False)
+    raise InputError(f"trace must be a .csv, .parquet or .xml file (.gz allowed), got {str(file)!r}")
+
+
+def ending(file: Path) -> str:
+    """What a file's name says that it is, whether it is packed or not."""
+    return "".join(suffix for suffix in file.suffixes if suffix != ".gz").lower()
 
 
 def check_crossings_file(file: Path) -> None:
@@ -170,22 +174,44 @@ def _columns(file: Path, rows: Iterator[Row], columns: Collection[str], wanted: 
 
 
 def _own_table(file: Path, rows: Iterator[Row]) -> Crossings:
-    lines, vehicle, enter, leave, cut = list[int](), list[str](), list[float](), list[float](), list[float]()
+    table = CrossingRows(file)
     for line, row in rows:
-        value = Value(file, line, row)
-        lines.append(line)
-        vehicle.append(value.name("vehicle"))
-        enter.append(value.number("enter_s"))
-        leave.append(value.number("leave_s"))
-        if "cut" in row:
-            cut.append(value.number("cut"))
-            if cut[-1] not in range(16):
-                raise broken_line(file, line, "a sum of 1, 2, 4 and 8 in cut", f"{cut[-1]:g}")
+        table.take(line, row)
     try:
-        flags = np.array(cut, np.int8) if cut else None
-        return Crossings(_numbers_or_names(vehicle), np.array(enter), np.array(leave), cut=flags)
+        return Crossings(table.vehicle, np.array(table.enter_s), np.array(table.leave_s), cut=table.cut)
     except BrokenRowError as error:
-        raise broken_line(file, lines[error.row], error.rule, error.value) from None
+        raise broken_line(file, table.lines[error.row], error.rule, error.value) from None
+
+
+class CrossingRows:
+    """Takes the rows of a table of crossings, one after the other."""
+
+    def __init__(self, file: Path) -> None:
+        self._file, self._names, self._cut = file, list[str](), list[float]()
+        self.lines, self.enter_s, self.leave_s = list[int](), list[float](), list[float]()
+
+    def take(self, line: int, row: Mapping[str, str]) -> None:
+        value = Value(self._file, line, row)
+        self.lines.append(line)
+        self._names.append(value.name("vehicle"))
+        self.enter_s.append(value.number("enter_s"))
+        self.leave_s.append(value.number("leave_s"))
+        if self.leave_s[-1] < self.enter_s[-1]:
+            times = f"{self.enter_s[-1]} to {self.leave_s[-1]}"
+            raise broken_line(self._file, line, "leave_s >= enter_s", times)
+        if "cut" in row:
+            self._cut.append(value.number("cut"))
+            if self._cut[-1] not in range(16):
+                raise broken_line(self._file, line, "a sum of 1, 2, 4 and 8 in cut", f"{self._cut[-1]:g}")
+
+    @property
+    def vehicle(self) -> Any:
+        return _numbers_or_names(self._names)
+
+    @property
+    def cut(self) -> Any:
+        """None where the table does not tell it."""
+        return np.array(self._cut, np.int8) if self._cut else None
 
 
 def _numbers_or_names(names: list[str]) -> Any:

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mobfl.errors import InputError
-from mobfl.files.bounds import opened
+from mobfl.files.bounds import in_sentences, opened
 from mobfl.files.xml import xml_elements
 from mobfl.mobility.networks import Bounds
-from mobfl.mobility.rows import csv_rows, parquet_rows
+from mobfl.mobility.rows import Row, Value, csv_rows, parquet_rows
 
 _COLUMNS = {"id", "vehicle_id", "x", "y", "lane", "type"}
 
@@ -28,40 +28,37 @@ class Scan:
     edges: dict[str, None] = field(default_factory=dict)
     class_of: dict[str, str] = field(default_factory=dict)
 
-    def take(self, row: dict[str, str]) -> None:
+    def take(self, value: Value) -> None:
+        row = value.row
         if row.get("x") and row.get("y"):
-            x, y = float(row["x"]), float(row["y"])
+            x, y = value.number("x"), value.number("y")
             x0, y0, x1, y1 = self.bounds
             self.bounds = min(x, x0), min(y, y0), max(x, x1), max(y, y1)
         if (edge := row.get("lane", "").rpartition("_")[0]) and not edge.startswith(":"):
             self.edges[edge] = None
         if kind := row.get("type"):
-            self.class_of[row.get("id") or row.get("vehicle_id", "")] = kind
+            self.class_of[value.name("id" if "id" in row else "vehicle_id")] = kind
 
 
 def scan(file: Path) -> Scan:
     """Reads SUMO's floating-car data, or any table with columns x and y."""
     found = Scan()
-    try:
-        for row in _rows(file):
-            found.take(row)
-    except OSError as error:
-        raise InputError(f"trace {str(file)!r} cannot be read: {error.strerror or error}") from None
-    except ValueError as error:
-        raise InputError(f"trace {str(file)!r} must have numbers in x and y, got {error}") from None
+    with in_sentences("trace", file):
+        for line, row in _rows(file):
+            found.take(Value(file, line, row))
     if not math.isfinite(found.bounds[0]):
         raise InputError(f"trace {str(file)!r} must have positions in columns x and y, got none")
     return found
 
 
-def _rows(file: Path) -> Iterator[dict[str, str]]:
+def _rows(file: Path) -> Iterator[Row]:
     kind = file.name.lower().removesuffix(".gz")
     if kind.endswith(".xml"):
         with opened(file) as binary:
-            yield from (values for _, name, values in xml_elements(file, binary) if name == "vehicle")
+            yield from ((line, values) for line, name, values in xml_elements(file, binary) if name == "vehicle")
     elif kind.endswith((".parquet", ".pq")):
-        yield from (row for _, row in parquet_rows(file, _COLUMNS))
+        yield from parquet_rows(file, _COLUMNS)
     elif kind.endswith((".csv", ".txt")):
-        yield from (row for _, row in csv_rows(file))
+        yield from csv_rows(file)
     else:
         raise InputError(f"trace must be a .csv, .parquet or .xml file (.gz allowed), got {str(file)!r}")

@@ -184,6 +184,11 @@ class _Found:
 def _choose(goal: MostSteps | MostVehicles | DistrictsHeard, count: int, excluded: Excluded) -> _Found:
     if isinstance(goal, DistrictsHeard):
         soonest = hear_all_soonest(goal, count, excluded)
+        if not soonest.slowest_s:
+            raise InfeasibleError(
+                f"no candidate hears a vehicle of any district within the horizon of {goal.horizon_s:g} s: choose a"
+                " longer one"
+            )
         share = soonest.bound_s / soonest.slowest_s[-1]
         return _Found(soonest.picked.chosen, soonest.slowest_s, (soonest.bound_s,), min(share, 1.0))
     picked = greedy_from_all(goal, count, excluded)

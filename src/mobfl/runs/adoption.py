@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mobfl.learning.heldout import Soundness, heldout_loss_of
-from mobfl.learning.rules import merge
+from mobfl.learning.rules import merged_from
 from mobfl.learning.rules.draws import Draw
 from mobfl.learning.uploads import Upload
 from mobfl.learning.weights import Weights
@@ -31,9 +31,11 @@ class Adoption:
         self._soundness = Soundness.of(job.task, job.seed)
         self._models = Models(begun, job.scenario.training.average_s)
         self._state = begun.rule_state or self._rule.init(begun.model)
+        self.counted: Sequence[Upload] = ()  # those of the last step that were merged, as the rule counted them
         self._rejections, self._taken_back = Counter(begun.rejections), begun.taken_back
-        self._sound = begun.sound
-        self._unjudged = {begun.rounds: self._now}
+        restored = begun.sound is None and self._is_taken_back(begun.rounds)
+        self._sound = self._now if restored else begun.sound
+        self._unjudged = {} if restored else {begun.rounds: self._now}
         self._along = {**begun.along, self._models.number: self._rule.download(self._state)}
 
     @property
@@ -62,17 +64,20 @@ class Adoption:
 
         If that is not sound, neither is what came of it: the rounds that are taken back are returned.
         """
-        if self._is_taken_back(number):  # which says nothing of the model that took its place
+        if (judged := self._unjudged.get(number)) is None:  # it was judged before, or a sound one has taken its place
             return []
-        judged = self._unjudged[number]
         self._unjudged = {later: each for later, each in self._unjudged.items() if later > number}
         if math.isfinite(loss):
             self._sound = judged
             return []
         return [] if self._sound is None else self._take_back(self._sound)
 
+    def settle(self, loss: float) -> list[int]:
+        """Takes in what the full evaluation says of the model as it is now."""
+        return self.judge(self._models.number, loss)
+
     def _take_back(self, sound: Sound) -> list[int]:
-        lost = list(range(sound.rounds, self._models.number))
+        lost = sound.lost_until(self._models.number, self._taken_back)
         self._taken_back = (*self._taken_back, *lost)
         self._models.take_back(sound.model)
         self._state, self._unjudged = sound.rule_state, {}
@@ -97,10 +102,11 @@ class Adoption:
         """The model moves; returns why uploads were rejected. `refused` is why answers were not even uploads."""
         good = [upload for upload in uploads if not self._is_taken_back(step.number - upload.staleness)]
         lost = len(uploads) - len(good)
-        self._state, new, reasons = merge(
+        merged = merged_from(
             self._rule, self._state, self.latest, good, self._soundness.holds, draw, lost + len(refused)
         )
-        reasons += [TAKEN_BACK] * lost
+        self._state, new, self.counted = merged.state, merged.model, merged.counted
+        reasons = merged.rejections + [TAKEN_BACK] * lost
         self._rejections += Counter(reasons) + Counter(refused)
         self._models.advance(step, new, elapsed_s)
         self._unjudged[self._models.number] = self._now
@@ -115,7 +121,7 @@ class Adoption:
     def checkpoint(self) -> Checkpoint:
         """All that is needed to go on, the last sound model included unless this is it."""
         models, sound = self._models, self._sound
-        needed = sound is not None and sound.rounds != models.number
+        needed = sound is not None and (sound.rounds != models.number or sound.model is not models.served)
         return Checkpoint(
             models.number,
             models.served,

@@ -18,7 +18,7 @@ Until a run is done, its last checkpoint also holds all that its other files are
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -35,7 +35,7 @@ from mobfl.files.regular import check_regular
 from mobfl.learning.rules import State
 from mobfl.learning.turns import Memory
 from mobfl.learning.uploads import Upload, fault
-from mobfl.learning.weights import Weights
+from mobfl.learning.weights import Weights, same
 
 _VERSION, _RULE, _SOUND, _SOUND_RULE = "version", "rule", "sound", "sound-rule"
 _BEST, _ROWS = "best", "rows"
@@ -52,13 +52,21 @@ class Sound:
     model: Weights
     rule_state: State
 
+    def lost_until(self, rounds: int, known: Sequence[int]) -> list[int]:
+        """The rounds that are newly taken back by going back to it after so many server steps.
+
+        The last one is among them even where this is a model of that round, which the cloud's had taken the place of.
+        """
+        return [number for number in range(min(self.rounds, rounds - 1), rounds) if number not in known]
+
 
 @dataclass(frozen=True)
 class CloudState:
     """What the cloud knows, and what is on its way.
 
     Args:
-        samples: D, summed over the uploads to each station since it last handed in its model.
+        samples: D, summed over the uploads to each station since it last handed in its model, as its rule counted them,
+        uploads: and how many these were.
         average: The latest; nothing before the first.
         comes_s: When it comes to the stations.
         handed: Models that were handed in and are not averaged yet, by the stations' places,
@@ -72,6 +80,7 @@ class CloudState:
     handed: Mapping[int, Weights] = field(default_factory=dict)
     shares: Mapping[int, float] = field(default_factory=dict)
     sent: Mapping[int, Weights] = field(default_factory=dict)
+    uploads: tuple[int, ...] = ()
 
     @property
     def models(self) -> list[Weights]:
@@ -109,15 +118,28 @@ class Checkpoint:
     @property
     def ended(self) -> "Checkpoint":
         """What remains of a run that is done: the model, of a city those of all stations and the cloud's."""
-        cloud = None if self.cloud is None else CloudState(self.cloud.samples, self.cloud.average)
-        return replace(self.alone, stations=tuple(each.settled.alone for each in self.stations), cloud=cloud)
+        cloud = (
+            None
+            if self.cloud is None
+            else CloudState(self.cloud.samples, self.cloud.average, uploads=self.cloud.uploads)
+        )
+        return replace(self.alone, stations=tuple(each.alone for each in self.stations), cloud=cloud)
+
+    def _settled_city(self) -> "Checkpoint":
+        """All stations' models; the last row's, where it is a station's, becomes what that station ends on."""
+        ended = tuple(each.settled for each in self.stations)
+        own = (new.model for old, new in zip(self.stations, ended, strict=True) if same(old.model, self.model))
+        taken_back = tuple(sorted(number for each in ended for number in each.taken_back))
+        return replace(self, model=next(own, self.model), stations=ended, taken_back=taken_back)
 
     @property
     def settled(self) -> "Checkpoint":
         """As a run ends: on a sound model, if there is one."""
+        if self.stations:
+            return self._settled_city()
         if self.sound is None:
             return self
-        lost = range(self.sound.rounds, self.rounds)
+        lost = self.sound.lost_until(self.rounds, self.taken_back)
         return replace(self, model=self.sound.model, sound=None, taken_back=(*self.taken_back, *lost))
 
 
@@ -152,7 +174,12 @@ def _metadata(checkpoint: Checkpoint) -> dict[str, Any]:
         told["stations"] = [_metadata(each) for each in checkpoint.stations]
     if (cloud := checkpoint.cloud) is not None:
         shares = {str(place): share for place, share in sorted(cloud.shares.items())}
-        told["cloud"] = {"samples": list(cloud.samples), "comes_s": cloud.comes_s, "shares": shares}
+        told["cloud"] = {
+            "samples": list(cloud.samples),
+            "uploads": list(cloud.uploads),
+            "comes_s": cloud.comes_s,
+            "shares": shares,
+        }
     return told
 
 
@@ -292,6 +319,6 @@ def _cloud(tensors: Mapping[str, Any], told: Mapping[str, Any]) -> CloudState:
             place, _, own = name.partition("/")
             found.setdefault(int(place), {})[own] = values
     shares = {int(place): float(share) for place, share in told["shares"].items()}
-    samples = tuple(int(each) for each in told["samples"])
+    samples, uploads = (tuple(int(each) for each in told[name]) for name in ("samples", "uploads"))
     average, comes_s = _below(_AVERAGE, tensors), float(told["comes_s"])
-    return CloudState(samples, average, comes_s, models[_HANDED], shares, models[_SENT])
+    return CloudState(samples, average, comes_s, models[_HANDED], shares, models[_SENT], uploads)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from mobfl.learning.districts import Districts
 from mobfl.learning.rules.draws import addressed_draw
-from mobfl.learning.uploads import Upload, sorted_out
+from mobfl.learning.uploads import Upload
 from mobfl.learning.weights import Weights, moved
 from mobfl.runs.adoption import Adoption
 from mobfl.runs.carried import Carried
@@ -55,10 +55,10 @@ class Edge:
         self.last_end_s = step.end_s
         return elapsed_s, self._visits[step.station].costs.row(step)
 
-    def lead_on(self, step: ServerStep, elapsed_s: float, submit: Submit) -> tuple[int, list[str]]:
-        """Merges what the step's vehicles send: the samples behind it, and why uploads were rejected."""
+    def lead_on(self, step: ServerStep, elapsed_s: float, submit: Submit) -> tuple[Sequence[Upload], list[str]]:
+        """Merges what the step's vehicles send: the uploads that counted, and why others were rejected."""
         visits, adoption = self._visits[step.station], self.adoption
-        coming, before = [submit(visit) for visit in visits.of(step, adoption)], adoption.latest
+        coming = [submit(visit) for visit in visits.of(step, adoption)]
         uploads = visits.take_in(step, [visit() for visit in coming])
         # While they trained, the model that they were given was evaluated.
         adoption.judge(step.number, self.known()["loss"])
@@ -66,8 +66,7 @@ class Edge:
             uploads = [_on_top_of(adoption.latest, upload, self._share) for upload in uploads]
         draw = addressed_draw(self._seed, step.number + step.station * _STATIONS_APART)
         reasons = adoption.take_in(step, uploads, elapsed_s, draw)
-        good = uploads if not reasons else sorted_out(before, uploads)[0] if adoption.latest is not before else []
-        return sum(upload.samples for upload in good), reasons
+        return adoption.counted, reasons
 
     @property
     def checkpoint(self) -> Checkpoint:

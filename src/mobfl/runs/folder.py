@@ -294,10 +294,11 @@ def read_rows(folder: Path, kpis: Iterable[Kpi], stations: Sequence[str] = ()) -
         check_regular(file)
         # By its name: a Python file would be let go by one of Arrow's threads, which aborts a program that is ending.
         with pq.ParquetFile(file) as stored:
-            _check_rows(file, stored, names)
             there = stored.schema_arrow.names
-            more = [name for name in (*([STATION] if stations else []), *MORE, *own_columns(kpis)) if name in there]
-            rows = stored.read(list(dict.fromkeys([*names, *more])))
+            more = [name for name in (*MORE, *own_columns(kpis)) if name in there]
+            place = [STATION] if stations else []
+            _check_rows(file, stored, [*names, *more], place)
+            rows = stored.read(list(dict.fromkeys([*names, *place, *more])))
     except FileNotFoundError:
         return []
     except (OSError, pa.ArrowException, UnicodeError) as error:
@@ -318,16 +319,16 @@ def _places(file: Path, names: pa.ChunkedArray, stations: Sequence[str]) -> pa.A
     return pa.array(found, pa.int64())
 
 
-def _check_rows(file: Path, stored: pq.ParquetFile, names: Iterable[str]) -> None:
+def _check_rows(file: Path, stored: pq.ParquetFile, names: Sequence[str], place: Sequence[str]) -> None:
     """Before anything is read: a small file may claim a table that no memory holds."""
     kinds = dict(zip(stored.schema_arrow.names, stored.schema_arrow.types, strict=True))
-    if missing := [name for name in names if name not in kinds]:
+    if missing := [name for name in (*names, *place) if name not in kinds]:
         raise InputError(f"{file} must have the columns of a run, got none named {missing[0]}")
     if STATION in kinds and not pa.types.is_string(kinds[STATION]):
         raise InputError(f"{file} must have names in column {STATION}, got {kinds[STATION]}")
     if stored.metadata.num_rows > MOST_ROUNDS:
         raise InputError(f"{file} must have at most {MOST_ROUNDS} rounds, got {stored.metadata.num_rows}")
-    for name in (*names, *(name for name in MORE if name in kinds)):
+    for name in names:
         fits = pa.types.is_signed_integer(kinds[name]) or (name not in WHOLE and pa.types.is_floating(kinds[name]))
         if not fits:
             rule = "whole numbers" if name in WHOLE else "numbers"

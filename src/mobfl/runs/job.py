@@ -321,13 +321,18 @@ def _check_rounds(round_s: float | None, duration_s: float) -> None:
 
 def _check_city(job: Job) -> None:
     """What several stations together must keep to."""
-    training = job.scenario.training
+    training, cloud = job.scenario.training, job.scenario.cloud
     if not job.scenario.is_city:
         if training.split in BY_DISTRICT and training.split not in job.task.pool.groups:
             raise InputError(f"training.split = {training.split!r} must come with stations, got a scenario of one")
         return
     if training.split in BY_DISTRICT:
         cut_training(job.task, len(job.stations), training, job.seed)  # which checks the pool
+    if cloud is not None and cloud.every_s is not None and training.duration_s / cloud.every_s > _MOST_ROUNDS:
+        raise InputError(
+            f"cloud.every_s must leave at most {_MOST_ROUNDS:g} averages in {training.duration_s:g} s,"
+            f" got {cloud.every_s:g}"
+        )
     rules = {str(each.server.rule) for each in job.stations}
     if job.scenario.cloud is not None and job.scenario.cloud.is_shared and len(rules) > 1:
         raise InputError(

@@ -1,11 +1,13 @@
 """All models of a run: one, or one for every station and the cloud's above them, led on event by event."""
 
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from mobfl.learning.districts import BY_DISTRICT, Districts, cut_training, cut_validation
+from mobfl.learning.rules.cap import Cap
 from mobfl.learning.task import Integers
 from mobfl.learning.weights import Weights
 from mobfl.runs.adoption import known_sound
@@ -33,7 +35,7 @@ class Learners:
         for edge in self._edges:
             edge.known = self._scoring.all(edge.adoption.served) if begun.stations else known
         self._at = [self._edges[min(place, len(self._edges) - 1)] for place in range(len(job.stations))]
-        self._cloud = _cloud(job, begun, self._edges[0])
+        self._cloud = _cloud(job, begun, self._may_come)
         self._average, self._average_known = job.task.initial_weights(job.seed), known
         if begun.rounds and self._cloud is not None:
             self._average = self._cloud.state.average or self._average
@@ -49,29 +51,26 @@ class Learners:
         """A station's round, or whatever else its schedule has."""
         edge = self._at[step.station]
         before = edge.adoption.served
-        samples, reasons = edge.lead_on(step, elapsed_s, self._submit)
-        if self._cloud is not None:
-            self._cloud.count(step.station, samples)
-            self._take_up(step.station, step.end_s)
+        counted, reasons = edge.lead_on(step, elapsed_s, self._submit)
         self._look_at(edge, before)
+        if self._cloud is not None:
+            self._cloud.count(step.station, counted)
+            self._take_up(step.station, step.end_s)
         row = row_of(step, len(reasons), self._counts_parts) | dict(costs)
         served = edge.adoption.served
         return self._learnt(row, step.station, served, edge.known, self._scoring.own(served, step.station))
 
     def hand_in(self) -> None:
-        """The stations send the cloud their models."""
+        """The stations send the cloud their models, of which each is known to be sound."""
+        for edge in self._edges:
+            self._settle(edge)
         self._above.hand_in([edge.adoption.latest for edge in self._at])
 
     def average(self, event: Average) -> Callable[[], Learnt]:
         """The cloud's own step: what was handed in is averaged, and is there for stations whose round ends just now."""
         handed, adopted = self._above.average(event)
-        if adopted:
-            self._average = self._above.state.average
-            self._average_known = self._scoring.all(self._average)
         for place, edge in enumerate(self._at):
-            before = edge.adoption.served
             self._take_up(place, edge.last_end_s)
-            self._look_at(edge, before)
         own = self._scoring.everywhere(self._average)
         return self._learnt(self._row(event, handed, adopted), OF_CLOUD, self._average, self._average_known, own)
 
@@ -83,9 +82,31 @@ class Learners:
 
     def _take_up(self, place: int, at_s: float) -> None:
         """What has come from the cloud; one that is not sound is left where it is."""
-        brought = self._above.brings(place, at_s, self._at[place].adoption.latest)
+        edge = self._at[place]
+        if not self._above.has_come(place, at_s):
+            return
+        self._settle(edge)
+        before = edge.adoption.served
+        brought = self._above.brings(place, at_s, edge.adoption.latest)
         if brought is not None:
-            self._at[place].adoption.take_up(brought)
+            edge.adoption.take_up(brought)
+        self._look_at(edge, before)
+
+    def _settle(self, edge: Edge) -> None:
+        """Waits for what the full evaluation says of a model that goes to the cloud, or is replaced by the cloud's."""
+        before = edge.adoption.served
+        edge.adoption.settle(edge.known()["loss"])
+        self._look_at(edge, before)
+
+    def _may_come(self, average: Weights) -> bool:
+        """Whether it is sound by the look at held-out samples and by the full evaluation, which is waited for."""
+        if not self._edges[0].adoption.is_sound(average):
+            return False
+        known = self._scoring.all(average)
+        if not math.isfinite(known()["loss"]):
+            return False
+        self._average, self._average_known = average, known
+        return True
 
     def _look_at(self, edge: Edge, before: Weights) -> None:
         """Evaluates a model that has changed, unless it is the cloud's."""
@@ -163,11 +184,17 @@ def _edges(job: Job, begun: Checkpoint, steps: Sequence[ServerStep] | None, carr
     return [Edge(group, start, steps, districts, carried) for group, start in zip(groups, begins, strict=True)]
 
 
-def _cloud(job: Job, begun: Checkpoint, edge: Edge) -> CloudModel | None:
+def _cloud(job: Job, begun: Checkpoint, may_come: Callable[[Weights], bool]) -> CloudModel | None:
     table = job.scenario.cloud
     if not job.scenario.is_city or table is None or not table.averages:
         return None
-    return CloudModel(table, len(job.stations), begun.cloud, edge.adoption.is_sound)
+    return CloudModel(table, len(job.stations), begun.cloud, may_come, min(_caps(job), default=math.inf))
+
+
+def _caps(job: Job) -> list[float]:
+    """How many times the usual claim a vehicle's may be, where the stations' rules bound it."""
+    links = (link.part for each in job.stations for link in each.server.rule.links)
+    return [part.times for part in links if isinstance(part, Cap)]
 
 
 def _all_steps(job: Job) -> list[ServerStep] | None:

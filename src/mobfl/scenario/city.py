@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from mobfl.errors import InputError
-from mobfl.scenario.values import Count, Number, Positive, Table
+from mobfl.errors import InputError, shown
+from mobfl.scenario.values import MOST, Count, Number, Positive, Table
 
 if TYPE_CHECKING:
     from mobfl.scenario.tables import Scenario
@@ -111,7 +111,7 @@ class Stretch(NamedTuple):
 
     @property
     def section(self) -> str:
-        return f"{_STRETCH}:{self.from_m:g}:{self.to_m:g}"
+        return f"{_STRETCH}:{self.from_m:.15g}:{self.to_m:.15g}"
 
 
 def stretch_of(section: str) -> Stretch | None:
@@ -156,7 +156,16 @@ def city_mistake(scenario: "Scenario") -> str | None:
         return f"stations must list all {road.stations} of corridor.stations or none, got {len(given)}"
     if road is not None and road.stations is None and not given:
         return "corridor.stations must be given where no stations are listed, got none"
-    return _mistaken_names(listed(scenario)) or _mistaken_sections(scenario)
+    return _mistaken_lengths(scenario) or _mistaken_names(listed(scenario)) or _mistaken_sections(scenario)
+
+
+def _mistaken_lengths(scenario: "Scenario") -> str | None:
+    """On a corridor a station's stretch follows from its length, before its own scenario is made and checked."""
+    for place, station in enumerate(scenario.stations if scenario.corridor is not None else ()):
+        length_m = station.road.get("length_m", scenario.road.length_m)
+        if type(length_m) not in (int, float) or not 0 < length_m <= MOST:
+            return f"stations.{place}.road.length_m must be a number > 0 and <= {MOST:g}, got {shown(length_m)}"
+    return None
 
 
 def _mistaken_names(stations: Sequence[Station]) -> str | None:

@@ -8,6 +8,7 @@ up when the round ends that it is in. All of this is known before anybody trains
 """
 
 import heapq
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -81,7 +82,7 @@ class _Rhythm:
         self._cloud, self._rounds = cloud, [0] * stations
         self._number, self._last_s, self._comes_s = 0, 0.0, 0.0
         self._due: Average | None = None  # what was handed in and is not averaged yet
-        self._next_s = float("inf") if cloud.every_s is None else cloud.every_s
+        self._ticks, self._next_s = 1, float("inf") if cloud.every_s is None else cloud.every_s
 
     def before(self, until_s: float) -> Iterator[Event]:
         """What happens before this instant."""
@@ -112,8 +113,9 @@ class _Rhythm:
         self._comes_s = there_s + self._cloud.backhaul_s
         self._due = Average(self._number, self._last_s, there_s, self._comes_s)
         if self._cloud.every_s is not None:
-            while self._next_s <= at_s or self._next_s < self._comes_s:
-                self._next_s += self._cloud.every_s
+            until = math.ceil(self._comes_s / self._cloud.every_s * (1 - TIME_ROUNDING))
+            self._ticks = max(self._ticks + 1, until)
+            self._next_s = self._ticks * self._cloud.every_s
         return HandIn(at_s)
 
     def _averaged(self, due: Average) -> Average:

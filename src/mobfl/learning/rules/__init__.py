@@ -11,6 +11,6 @@ A link with `draws = True` is given a random generator as its last argument. One
 `upload` too sends arrays along with models and weights (`SendsAlong`).
 """
 
-from mobfl.learning.rules.chain import GUARDED_MEAN, RULES, Chain, Rule, State, chain_of, merge, rule_named
+from mobfl.learning.rules.chain import GUARDED_MEAN, RULES, Chain, Rule, State, chain_of, merge, merged_from, rule_named
 
-__all__ = ["GUARDED_MEAN", "RULES", "Chain", "Rule", "State", "chain_of", "merge", "rule_named"]
+__all__ = ["GUARDED_MEAN", "RULES", "Chain", "Rule", "State", "chain_of", "merge", "merged_from", "rule_named"]

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -278,6 +278,22 @@ def _check_order(text: str, roles: Sequence[str]) -> None:
 SPOILT = "spoilt the model"
 
 
+class Merged(NamedTuple):
+    """What a rule makes of a step's uploads.
+
+    Args:
+        state: The rule's new state.
+        model: The next model.
+        rejections: Why uploads were rejected.
+        counted: Those that the model is made of, as guards have left them: of a claim that was capped, what remains.
+    """
+
+    state: State
+    model: Weights
+    rejections: list[str]
+    counted: Sequence[Upload]
+
+
 def merge(
     rule: Chain,
     state: State,
@@ -287,7 +303,20 @@ def merge(
     draw: Draw | None = None,
     refused: int = 0,
 ) -> tuple[State, Weights, list[str]]:
-    """The rule's new state, the next model, and why uploads were rejected. Without a good upload nothing changes.
+    """The rule's new state, the next model, and why uploads were rejected; see `merged_from`."""
+    return merged_from(rule, state, model, uploads, is_sound, draw, refused)[:3]
+
+
+def merged_from(
+    rule: Chain,
+    state: State,
+    model: Weights,
+    uploads: Sequence[Upload],
+    is_sound: Callable[[Weights], bool] = lambda _: True,
+    draw: Draw | None = None,
+    refused: int = 0,
+) -> Merged:
+    """What the rule makes of the uploads. Without a good upload nothing changes.
 
     Nor does it where what the rule proposes is not sound: nobody can tell which of its uploads has spoilt it. A rule
     that hides what was in uploads is asked wherever anybody answered: `refused` counts answers that were not even
@@ -296,11 +325,11 @@ def merge(
     good, rejections = sorted_out(model, uploads)
     hides = bool(uploads or refused) and rule.hides_content
     if not (good or hides):
-        return state, model, rejections
+        return Merged(state, model, rejections, ())
     guarded, kept, dropped = rule.guarded(state, model, good, draw)
     if not (kept or hides):
-        return guarded, model, [*rejections, *dropped]
+        return Merged(guarded, model, [*rejections, *dropped], ())
     combined, new = rule.combined(guarded, model, kept, draw)
     if not is_sound(new):
-        return state, model, [*rejections, *dropped, *([SPOILT] * len(kept))]
-    return combined, new, [*rejections, *dropped]
+        return Merged(state, model, [*rejections, *dropped, *([SPOILT] * len(kept))], ())
+    return Merged(combined, new, [*rejections, *dropped], kept)
