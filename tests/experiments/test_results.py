@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from fake_task import CountingTask
-from mobfl import InputError, Job, Scenario, read_history, theory, train
+from mobfl import InputError, Job, Scenario, load_scenario, read_history, theory, train
 from mobfl.cli import cli
 from mobfl.experiments.results import Results, export, export_tensorboard
 from mobfl.experiments.runs import find_runs
@@ -52,6 +52,13 @@ def test_a_row_per_run_says_what_its_history_says(results: Results, folder: Path
         assert (row["status"], row["policy"], row["task"]) == ("done", "rounds", "counting")
         assert row["wall_s"] > 0
     assert rows[1]["objective"] == theory.objective(ROAD, 10, 6.0)
+
+
+def test_a_run_on_a_radio_is_a_row_without_a_formula_of_g(tmp_path: Path) -> None:
+    small = {"training.duration_s": 60.0, "training.samples_per_vehicle": 32, "training.batch_size": 8}
+    train(Job(CountingTask(), load_scenario("paper-radio").with_values(small), (10, 15.0), 1), tmp_path / "radio")
+    (row,) = Results(tmp_path).select().to_pylist()
+    assert (row["run"], row["plan"], row["objective"]) == ("radio", "10,15", None)
 
 
 def test_settings_are_columns_of_their_tables(results: Results) -> None:

@@ -36,7 +36,7 @@ _SETTING = ("task", "scenario", "data", "trace")
 
 # What of a run's row the page shows.
 _KEPT = (
-    "task", "plan", "local_steps", "round_s", "objective", "seed", "reason", "rounds", "uploads", "virtual_s",
+    "task", "plan", "policy", "local_steps", "round_s", "objective", "seed", "reason", "rounds", "uploads", "virtual_s",
     "min_loss", "rule", "local", "codec",
 )  # fmt: skip
 
@@ -198,7 +198,7 @@ def _told(run: Run, entry: Entry | None) -> Row:
         notices=_notices(run.description),
         kpis={kpi.name: _kpi(kpi, row[f"best_{kpi.name}"]) for kpi in kpis},
         setting=_setting(run.description),
-        tables={table: scenario[table] for table in TABLES},
+        tables={table: scenario[table] for table in (*TABLES, "fleet") if table in scenario},
     )
 
 

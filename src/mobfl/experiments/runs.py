@@ -56,11 +56,13 @@ class Run:
 
     @property
     def objective(self) -> float | None:
-        """g of the run's H and T on its road; None where there are no rounds of one H and T, or no Poisson traffic."""
-        plan, training = self.description["plan"], self.scenario.training
-        if plan["policy"] != "rounds" or self.description["trace"] is not None or training.falling_to < 1:
+        """g of the run's H and T on its road; None where there are no rounds of one H and T, or no formula of g."""
+        plan, scenario = self.description["plan"], self.scenario
+        if plan["policy"] != "rounds" or self.description["trace"] is not None:
             return None
-        return float(theory.objective(self.scenario, plan["local_steps"], plan["round_s"]))
+        if scenario.training.falling_to < 1 or scenario.radio is not None:
+            return None
+        return float(theory.objective(scenario, plan["local_steps"], plan["round_s"]))
 
     def row(self) -> dict[str, Any]:
         """What a table of runs says of it; raises where a file of it says what no run does."""
