@@ -24,7 +24,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     classes = _small("paper").with_values({"fleet": fleet})
     for name, road, plan in (
         ("radio", _small("paper-radio"), (10, 15.0)), ("city", _small("corridor"), "mobfl"),
-        ("fleet", classes, (10, 9.0)), ("anytime", _small("paper"), "anytime:9"), ("async", _small("paper"), "fedasync:5"),
+        ("fleet", classes, (10, 9.0)), ("anytime", _small("paper"), "anytime:9"),
+        ("async", _small("paper"), "fedasync:5"),
     ):  # fmt: skip
         train(Job(CountingTask(), road, plan, 1), folder / name)
     (folder / "broken").mkdir()
