@@ -122,7 +122,9 @@ def test_steps_to_compare_that_are_no_steps_are_told(visit: Open) -> None:
     for text, sentence in (
         ("5, x, 60", "H to compare must be whole numbers of at least 1, got x."),
         ("5 0", "H to compare must be whole numbers of at least 1, got 0."),
-        ("-7", "got -7"), ("1.5", "got 1.5"), ("1 2 3 4 5 6 7 8 9", "H to compare must be at most 8 numbers, got 9."),
+        ("-7", "got -7"),
+        ("1.5", "got 1.5"),
+        ("1 2 3 4 5 6 7 8 9", "H to compare must be at most 8 numbers, got 9."),
     ):  # fmt: skip
         page.fill("#compared", text)
         wait_for_text(page, "#compared-says", sentence)

@@ -168,7 +168,7 @@ class _Answers:
         scenario = planning.scenario_from(table_from(asked.get("tables", "{}")))
         content = await read_body(request, MOST_BYTES)
         name, section = asked.get("name", ""), asked.get("section", "")
-        given = content, name, section, scenario, _knows(request)
+        given = content, name, section, scenario, _knows(request), asked.get("from")
         work = self._traces.run(traces.compared, *given, hear=partial(self._jobs.tell, job))
         return _told(await while_awaited(request, work))
 

@@ -19,10 +19,15 @@ class Upload(NamedTuple):
     kind: str
 
 
+def file_name(name: str) -> str:
+    """Without folders, of whatever system."""
+    return PurePosixPath(name.replace("\\", "/")).name
+
+
 @contextmanager
 def uploaded(content: bytes, name: str) -> Iterator[Upload]:
     """The content as a file that is gone afterwards; only the ending of its name is taken from outside."""
-    plain_name = PurePosixPath(name.replace("\\", "/")).name
+    plain_name = file_name(name)
     packed = plain_name.lower().endswith(".gz")
     kind = PurePosixPath(plain_name[:-3] if packed else plain_name).suffix.lower()
     if kind not in _KINDS:
