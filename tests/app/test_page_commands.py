@@ -22,7 +22,7 @@ from mobfl.experiments.sweep_file import load_sweep
 from mobfl.mobility.recorded import write_crossings
 from mobfl.scenario import parse_setting
 from page_server import PageServer, page_server
-from page_visits import Open, anytime_settled, settled, two_frames, wait_for_text
+from page_visits import Open, anytime_settled, runs_read, settled, two_frames, wait_for_text
 
 _SMALL = (
     "images urban --set training.duration_s=60 --set training.samples_per_vehicle=32 --set training.batch_size=8"
@@ -160,7 +160,7 @@ def test_a_run_and_a_sweep_are_trained_again_by_their_commands(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     page = visit("#runs")
-    page.wait_for_selector("#runs-table tbody tr")
+    runs_read(page)
     page.get_by_text("The same on the command line").locator("visible=true").click()
     command = copied(page, "#runs-command", "mobfl train")
     assert run_command(command)["min_loss"] == _loss(runs / "first")

@@ -10,7 +10,7 @@ from browser import until
 from mobfl import InputError
 from mobfl.app.maps import drawn
 from mobfl.mobility.sections import Circle, Edge, parse_section
-from page_visits import MARKUP, Open, wait_for_text
+from page_visits import MARKUP, Open, road_ready, wait_for_text
 from places import DATA
 
 NET = f"""<net><edge id=":0_0" function="internal"><lane shape="0,0 1,1"/></edge>
@@ -51,6 +51,7 @@ def test_what_is_no_map_is_refused_in_a_sentence(name: str, content: bytes, sent
 
 def test_a_section_is_drawn_with_the_mouse(visit: Open, tmp_path: Path) -> None:
     page = visit("#road")
+    road_ready(page)  # from then on nothing moves
     (tmp_path / "a.net.xml").write_bytes(NET)
     (tmp_path / "a.csv").write_bytes(POSITIONS)
     page.click("#map-box summary")
