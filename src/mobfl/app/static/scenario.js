@@ -13,8 +13,9 @@ const USUAL_RADIO = "paper-radio"; // whose radio a road gets that had none
 const LIDAR2D_BYTES = 62_632; // in float32
 
 export class ScenarioState {
-  constructor({ fields, presets, labels }) {
+  constructor({ fields, presets, labels, units }) {
     this.worded = wordsOf(labels);
+    this.units = units;
     this.fields = new Map(fields.map((field) => [field.key, field]));
     this.presets = new Map(Object.entries(presets).map(([name, { tables }]) => [name, flat(tables)]));
     this.listeners = [];
