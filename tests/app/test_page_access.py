@@ -89,7 +89,10 @@ READ = """() => {
 }"""
 
 
-@pytest.mark.parametrize(("view", "ready"), [VIEWS[name] for name in ("plan", "road", "compare", "runs")])
+READ_THROUGH = ["plan", "road", "compare", "runs"]
+
+
+@pytest.mark.parametrize(("view", "ready"), [VIEWS[name] for name in READ_THROUGH], ids=READ_THROUGH)
 def test_tabs_go_through_all_of_it_in_order(visit: Open, view: str, ready: str) -> None:
     page = visit(f"#{view}")
     until(page, ready)
