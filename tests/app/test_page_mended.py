@@ -106,6 +106,8 @@ def test_traces_have_whole_uploads_and_one_scale(visit: Open, tmp_path: Path) ->
     page.set_input_files("#trace-file", tmp_path / "platoons.csv")
     page.click("#trace-go")
     page.wait_for_selector("#trace-result table")
+    wide = "document.querySelector('#trace-result .wide')"
+    assert page.evaluate(f"{wide}.scrollWidth <= {wide}.clientWidth + 1")  # all of the table is in sight
     drawn = page.evaluate("mobfl.road.trace.figures.map((figure) => figure.toSvg())")
     texts = page.evaluate(
         """Promise.all(mobfl.road.trace.figures.map(async (figure) => {

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from mobfl.deploy.events import Event, parse_line
 
-_MOST_AT_ONCE = 24_000_000  # bytes: a second's work
+_MOST_AT_ONCE = 8_000_000  # bytes: half a second's work
 _STARTED = b'"started"'
 
 

@@ -50,7 +50,14 @@ export class DeploymentView {
     this.#look();
   }
 
+  /** One question at a time: the first one may take long, and each of the others is answered by what it has read. */
   async #look() {
+    if (this.looking) return;
+    this.looking = true;
+    await this.#ask().finally(() => (this.looking = false));
+  }
+
+  async #ask() {
     const run = byId("deployment-run").value;
     try {
       const came = await ask(`/api/deployment?${new URLSearchParams({ run })}`);
