@@ -43,7 +43,7 @@ def test_what_is_pinned_stands_side_by_side_and_is_shared_by_link(visit: Open) -
     wait_for_value(again, "#preset", "urban")
     classes = visit("#compare?pin=from%3Dmixed-fleet&pin=from%3Dpaper-radio%26link.model_bytes%3D14804644")
     wait_for_text(classes, "#compare-table", "classes of vehicles")
-    wait_for_text(classes, "#compare-table", "quick: 30.0 % α = 0.12 s, β = 0.02 s")
+    wait_for_text(classes, "#compare-table", "quick: 30.0 %, α = 0.12 s, β = 0.02 s")
     wait_for_text(classes, "#compare-table", "14,804,644 bytes")
     wait_for_text(classes, "#compare-table", "20,000,000 Hz")
     odd = visit("#compare?pin=%3Cimg%20src%3Dx%3E&pin=road.length_m%3D-4&pin=road.length_m%3D40")

@@ -140,8 +140,8 @@ function valueOf(state, key) {
 /** A class of vehicles in a few words: its share, and what of it is its own. */
 function classOf({ name, share, min_step_s, extra_step_s }, place) {
   const own = [["α", min_step_s], ["β", extra_step_s]].filter(([, value]) => value !== undefined);
-  const times = own.map(([letter, value]) => ` ${letter} = ${brief(value)} s`);
-  return `${name ?? `class ${place + 1}`}: ${percent(share)}${times.join(",")}`;
+  const times = own.map(([letter, value]) => `${letter} = ${brief(value)} s`);
+  return `${name ?? `class ${place + 1}`}: ${[percent(share), ...times].join(", ")}`;
 }
 
 /** 14,804,644: long numbers in groups of three. */
