@@ -22,7 +22,10 @@ def chromium() -> Iterator[Any]:
         browser.close()
 
 
-def until(page: Any, condition: str, most_s: float = 60.0) -> None:
+PATIENCE_S = 300.0  # with a page on busy cores, where the first answer compiles
+
+
+def until(page: Any, condition: str, most_s: float = PATIENCE_S) -> None:
     """Waits for a condition in JavaScript; Playwright's own wait would need eval, which the page forbids."""
     for _ in range(int(20 * most_s)):
         if page.evaluate(condition):

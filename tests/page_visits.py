@@ -33,6 +33,18 @@ def two_frames(page: Any) -> None:
     page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 
+def runs_read(page: Any) -> None:
+    """Until all runs of the folder are in the table and in the figures."""
+    until(page, "Boolean(window.mobfl?.runs?.rows?.size) && !mobfl.runs.loading")
+    two_frames(page)
+
+
+def road_ready(page: Any) -> None:
+    """Until the first rounds of the road are there, and nothing is said of waiting for them."""
+    until(page, "document.querySelector('#road-expected').innerText !== '–'")
+    until(page, "document.querySelector('#road-says').hidden")
+
+
 def wait_for_value(page: Any, selector: str, value: str) -> None:
     until(page, f"document.querySelector({json.dumps(selector)}).value === {json.dumps(value)}")
 

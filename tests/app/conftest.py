@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from browser import chromium, until
+from browser import PATIENCE_S, chromium, until
 from fake_task import CountingTask
 from mobfl import Job, Scenario, train
 from page_server import PageServer, page_server
@@ -40,7 +40,7 @@ def visit(browser: Any, server: PageServer) -> Iterator[Open]:
 
     def open_page(address: str = "", width: int = 1280, scheme: str = "light") -> Any:
         context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        context.set_default_timeout(60_000)
+        context.set_default_timeout(1000 * PATIENCE_S)
         page = context.new_page()
         page.on("console", lambda message: said.append(message.text))
         page.on("pageerror", lambda error: said.append(str(error)))

@@ -10,10 +10,11 @@ from browser import until
 from deployed_log import Line, line
 from fake_task import CountingTask
 from mobfl import InputError, Job, Scenario, train
-from mobfl.app.deployments import deployment_now, told
-from mobfl.deploy.events import EventLog
+from mobfl.app.deployments import Deployment, told
+from mobfl.app.event_tail import EventTail
+from mobfl.deploy.events import Event, EventLog, read_events
 from page_server import page_server
-from page_visits import MARKUP, SMALL
+from page_visits import MARKUP, SMALL, wait_for_text
 
 # b stays and is rejected once; a uploads and leaves; c dies without a word in round 0; d is late in round 0 and trains
 # again in round 1.
@@ -56,7 +57,59 @@ def test_odd_events_do_no_harm(odd: Line) -> None:
 
 def test_only_deployments_are_shown(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"run must be a deployment with events\.jsonl, got none"):
-        deployment_now(tmp_path)
+        Deployment(tmp_path).look()
+
+
+def _written(lines: list[Line]) -> bytes:
+    return "".join(json.dumps(each) + "\n" for each in lines).encode()
+
+
+@pytest.mark.parametrize("most_at_once", [1, 300, 10**9])
+def test_a_log_that_grows_is_read_as_if_it_had_been_there_at_once(tmp_path: Path, most_at_once: int) -> None:
+    """Also where a server was killed and begins its round again, and where lines come in halves."""
+    again = [*STORY[:-2], line("started", 1, 10.0, unix_s=1020.0, scale=2.0), *STORY[-4:]]
+    whole, file = _written(again), tmp_path / "events.jsonl"
+    (tmp_path / "whole").mkdir()
+    (tmp_path / "whole" / "events.jsonl").write_bytes(whole)
+    expected = told(read_events(tmp_path / "whole"), unix_s=1030.0)
+    tail, seen = EventTail(file, most_at_once), list[Event]()
+    for end in [*range(0, len(whole), 97), len(whole)]:
+        file.write_bytes(b"") if not file.exists() else None
+        with file.open("ab") as log:
+            log.write(whole[file.stat().st_size : end])
+        more = True
+        while more:
+            begins_again, events, more = tail.read()
+            seen = [*([] if begins_again else seen), *events]
+    assert told(seen, unix_s=1030.0) == expected
+    assert tail.damaged == 0
+    file.write_bytes(_written(STORY[:3]))  # another deployment in the same place
+    assert tail.read().begins_again
+
+
+def test_damaged_lines_are_left_out_and_counted(tmp_path: Path) -> None:
+    file = tmp_path / "events.jsonl"
+    odd = b'{"kind": "began"}\n\x00\xff{{{\n\n[1]\n' + b"x" * 5000 + b"\n"
+    file.write_bytes(_written(STORY[:6]) + odd + _written(STORY[6:]) + b'{"kind": "upl')
+    now = Deployment(tmp_path).look()
+    assert (now["damaged"], now["present"], now["totals"]["uploaded"]) == (4, 2, 2)
+
+
+def test_of_a_long_deployment_only_those_who_are_there_are_kept(tmp_path: Path) -> None:
+    lines = [line("started", 0, 0.0, unix_s=0.0, scale=1.0)]
+    for number in range(300):
+        for vehicle in range(20):
+            node = f"{number // 3}-{vehicle}"  # new ones after every three rounds
+            lines += [
+                line("began", number, 10.0 * number, node, number),
+                line("uploaded", number, 10.0 * number + 5, node, number),
+            ]
+        lines.append(line("ended", number, 10.0 * number + 10, overshoot_s=0.0))
+    (tmp_path / "events.jsonl").write_bytes(_written(lines))
+    now = Deployment(tmp_path).look()
+    assert (now["present"], now["totals"]["uploaded"], now["round"], now["over"]) == (20, 6000, 299, True)
+    assert [each["round"] for each in now["rounds"]] == list(range(288, 300))
+    assert {each["uploads"] for each in now["vehicles"]} == {3}
 
 
 def deployed(folder: Path) -> EventLog:
@@ -93,6 +146,10 @@ def test_the_page_follows_a_deployment(browser: Any, tmp_path: Path) -> None:
         assert f"b was rejected – not finite {MARKUP}." in page.inner_text("#deployment-last")
         assert page.locator("img").count() == 0
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        wait_for_text(page, "#deployment-says", "This deployment does not go on (done): below is how it ended.")
+        with (tmp_path / "runs" / "deployed" / "events.jsonl").open("a") as file:
+            file.write("half a li\n")
+        wait_for_text(page, "#deployment-says", "One line of events.jsonl is damaged, and left out.")
         status, answer, _ = server.ask("GET", "/api/deployment?run=..%2F..")
         assert (status, b"run must be one of the folder" in answer) == (400, True)
         page.context.close()

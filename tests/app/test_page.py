@@ -25,6 +25,8 @@ from page_visits import (
     anytime_settled,
     as_shown,
     as_shown_anytime,
+    road_ready,
+    runs_read,
     settled,
     shown_anytime_plan,
     shown_plan,
@@ -378,7 +380,7 @@ def test_the_address_holds_all_of_it(visit: Open) -> None:
     page.fill('[id="field-training.samples_per_vehicle"]', "500")
     page.fill('[id="field-training.samples_per_vehicle-most"]', "900")
     settled(page)
-    until(page, "location.hash.includes('samples_per_vehicle')")
+    until(page, "location.hash.includes('900')")
     again = visit("#" + page.url.partition("#")[2])
     settled(again)
     assert shown_plan(again) == shown_plan(page)
@@ -502,7 +504,7 @@ def cells(page: Any, column: str) -> list[str]:
 
 def test_runs_are_listed_sorted_found_and_drawn(visit: Open) -> None:
     page = visit("#runs?by=run")
-    page.wait_for_selector("#runs-table tbody tr")
+    runs_read(page)
     assert cells(page, "status") == ["done"] * 4
     assert any(MARKUP in name for name in cells(page, "run"))
     assert page.locator("img").count() == 0
@@ -516,6 +518,7 @@ def test_runs_are_listed_sorted_found_and_drawn(visit: Open) -> None:
     page.fill("#runs-filter", "")
     page.select_option("#runs-column", "count")
     assert cells(page, "best count")
+    two_frames(page)
     page.locator("#fig3").press("ArrowRight")
     said = page.inner_text("#fig3-says")
     assert f"{MARKUP} 5,6 s1: H = 5, T = 6 s, seed 1" in said
@@ -528,7 +531,7 @@ def test_runs_are_listed_sorted_found_and_drawn(visit: Open) -> None:
 
 def test_a_point_of_fig_3_tells_its_run_when_hovered(visit: Open) -> None:
     page = visit("#runs")
-    page.wait_for_selector("#runs-table tbody tr")
+    runs_read(page)
     page.locator("#fig3").scroll_into_view_if_needed()
     box = page.locator("#fig3").bounding_box()
     # T = 6 s on an axis from 0 to 10 s, between margins of 62 pixels; how high the points are, we find.
@@ -543,7 +546,7 @@ def test_a_point_of_fig_3_tells_its_run_when_hovered(visit: Open) -> None:
 
 def test_a_run_is_watched_while_it_trains(visit: Open, runs: Path) -> None:
     page = visit("#runs?by=run")
-    page.wait_for_selector("#runs-table tbody tr")
+    runs_read(page)
     road = Scenario.from_dict(SMALL).with_values({"training.duration_s": 240.0})
     job = Job(CountingTask(step_s=0.08), road, (3, 6.0), 7)
     training = threading.Thread(target=train, args=(job, runs / "live"), kwargs={"checkpoint_s": 0})
@@ -592,9 +595,11 @@ def test_a_keyboard_is_enough(visit: Open) -> None:
     wait_for_value(page, "#ask-h", "")
     page.locator("#views a").nth(1).focus()
     page.keyboard.press("Enter")
+    until(page, "mobfl.road !== undefined")
+    road_ready(page)
     tab_to("#road-play")
     page.keyboard.press("Space")
-    assert page.inner_text("#road-play") == "Pause"
+    wait_for_text(page, "#road-play", "Pause")
     tab_to("#road-step")
     page.keyboard.press("Enter")
     until(page, "document.querySelector('#road-rounds').innerText !== '0'")
@@ -602,9 +607,9 @@ def test_a_keyboard_is_enough(visit: Open) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_phone_shows_all_of_it_without_scrolling_sideways(visit: Open, scheme: str) -> None:
-    for view in ("plan?from=urban&at=20,25", "road", "runs"):
+    for view, ready in (("plan?from=urban&at=20,25", anytime_settled), ("road", road_ready), ("runs", runs_read)):
         page = visit(f"#{view}", width=390, scheme=scheme)
-        page.wait_for_timeout(400)
+        ready(page)
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
         light = page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
         assert light == (scheme == "light")
@@ -615,8 +620,7 @@ def test_the_page_is_small(browser: Any, server: PageServer) -> None:
     sizes = dict[str, int]()
     page.on("response", lambda response: response.ok and sizes.update({response.url: len(response.body())}))
     page.goto(server.entrance)
-    page.wait_for_selector("#results[data-settled=true]")
-    page.wait_for_timeout(300)
+    anytime_settled(page)
     page.close()
     assert len(sizes) < 26
     assert sum(sizes.values()) < 1_000_000

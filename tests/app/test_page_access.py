@@ -11,15 +11,27 @@ from mobfl import Crossings
 from mobfl.mobility.recorded import write_crossings
 from page_visits import Open, two_frames
 
+_ROAD = "mobfl.road && document.querySelector('#road-expected').innerText !== '–'"
+_RUNS = "Boolean(mobfl.runs?.rows.size) && !mobfl.runs.loading"
+# Every view in several states, and when it is there.
 VIEWS = {
-    "plan": "plan?from=mixed-fleet&at=20,25",
-    "radio": "plan?link.model_bytes=62632&radio.sharing=%22fifo%22",
-    "wrong": "plan?road.length_m=-4",
-    "road": "road?round=10,9",
-    "compare": "compare?pin=from%3Durban&pin=at%3D10%2C12&pin=road.length_m%3D40",
-    "runs": "runs",
-    "each run": "runs?by=run&values=now",
-}
+    "plan": ("plan?from=mixed-fleet&at=20,25", "document.querySelector('#results').dataset.anytime === 'true'"),
+    "radio": (
+        "plan?link.model_bytes=62632&radio.sharing=%22fifo%22", "Boolean(mobfl.plan.delivered)",
+    ),
+    "wrong": ("plan?road.length_m=-4&h=x", "document.querySelector('#plan-says').innerText.includes('-4')"),
+    "no plan": ("plan?road.length_m=40", "document.querySelector('#plan-says').innerText.includes('44 m')"),
+    "road": ("road?round=10,9", _ROAD),
+    "radio's road": ("road?from=paper-radio&round=10,9", f"{_ROAD} && mobfl.road.local_steps === 10"),
+    "wrong road": ("road?round=0,9", "document.querySelector('#road-says').innerText.includes('got 0')"),
+    "nothing to compare": ("compare", "Boolean(mobfl.compare)"),
+    "compare": (
+        "compare?pin=from%3Durban&pin=at%3D10%2C12&pin=road.length_m%3D40&pin=from%3Dmixed-fleet",
+        "mobfl.compare.found.size === 4 && [...mobfl.compare.found.values()].every(({ waiting }) => !waiting)",
+    ),
+    "runs": ("runs", _RUNS),
+    "each run": ("runs?by=run&values=now", _RUNS),
+}  # fmt: skip
 AUDIT = """async () => {
   const { violations } = await axe.run(document, { resultTypes: ["violations"] });
   const line = (id) => ({ target, failureSummary }) => `${id} ${target}: ${failureSummary}`;
@@ -35,9 +47,8 @@ def axe() -> str:
 
 def opened_wide(page: Any) -> None:
     """With all that can be folded away unfolded, and everything drawn."""
-    page.wait_for_timeout(1200)
+    two_frames(page)
     page.evaluate("document.querySelectorAll('details').forEach((each) => (each.open = true))")
-    page.wait_for_timeout(400)
     two_frames(page)
 
 
@@ -46,8 +57,10 @@ def test_axe_finds_no_violation(visit: Open, axe: str, scheme: str, width: int) 
     found = dict[str, list[str]]()
     page = visit("", scheme=scheme, width=width)
     page.evaluate(f"{axe}; 0")
-    for name, address in VIEWS.items():
+    for name, (address, ready) in VIEWS.items():
         page.evaluate(f"location.hash = '#{address}'")
+        two_frames(page)  # which is when the page has heard of it
+        until(page, ready)
         opened_wide(page)
         assert page.evaluate("document.documentElement.scrollWidth") <= width, name
         found[name] = page.evaluate(AUDIT)
@@ -76,10 +89,13 @@ READ = """() => {
 }"""
 
 
-@pytest.mark.parametrize("view", ["plan", "road", "compare?pin=from%3Durban", "runs"])
-def test_tabs_go_through_all_of_it_in_order(visit: Open, view: str) -> None:
+READ_THROUGH = ["plan", "road", "compare", "runs"]
+
+
+@pytest.mark.parametrize(("view", "ready"), [VIEWS[name] for name in READ_THROUGH], ids=READ_THROUGH)
+def test_tabs_go_through_all_of_it_in_order(visit: Open, view: str, ready: str) -> None:
     page = visit(f"#{view}")
-    page.wait_for_timeout(1500)
+    until(page, ready)
     assert page.evaluate(READ)  # nobody jumps the queue
     places, last = list[int](), -1
     for _ in range(150):

@@ -9,7 +9,7 @@ from browser import until
 from mobfl import Crossings, load_scenario, plan, theory
 from mobfl.app.taken_over import taken_over
 from mobfl.mobility.recorded import write_crossings
-from page_visits import Open, settled, wait_for_text
+from page_visits import Open, settled, wait_for_text, wait_for_value
 
 
 def test_what_is_pinned_stands_side_by_side_and_is_shared_by_link(visit: Open) -> None:
@@ -40,8 +40,12 @@ def test_what_is_pinned_stands_side_by_side_and_is_shared_by_link(visit: Open) -
     assert again.locator("#compare-table thead th").count() == 2
     until(again, "decodeURIComponent(location.hash).split('pin=').length === 3")
     again.get_by_role("link", name="A", exact=True).click()
-    settled(again)
-    assert again.input_value("#preset") == "urban"
+    wait_for_value(again, "#preset", "urban")
+    classes = visit("#compare?pin=from%3Dmixed-fleet&pin=from%3Dpaper-radio%26link.model_bytes%3D14804644")
+    wait_for_text(classes, "#compare-table", "classes of vehicles")
+    wait_for_text(classes, "#compare-table", "quick: 30.0 %, α = 0.12 s, β = 0.02 s")
+    wait_for_text(classes, "#compare-table", "14,804,644 bytes")
+    wait_for_text(classes, "#compare-table", "20,000,000 Hz")
     odd = visit("#compare?pin=%3Cimg%20src%3Dx%3E&pin=road.length_m%3D-4&pin=road.length_m%3D40")
     wait_for_text(odd, "#compare-says", "B: length of the section (L) must be > 0, got -4")
     wait_for_text(odd, "#compare-says", "C: No plan is possible")
@@ -57,15 +61,16 @@ def test_a_trace_is_taken_over_into_plan_and_road_by_one_click(visit: Open, tmp_
     page.set_input_files("#trace-file", tmp_path / "some.csv")
     page.click("#trace-go")
     page.wait_for_selector("#trace-plan")
+    best = page.locator("#trace-result tbody tr:first-child td").nth(1).inner_text()
     page.click("#trace-road")
-    until(page, "document.querySelector('#road-expected').innerText !== '–'")
-    until(page, "location.hash.includes('round=')")
+    until(page, "mobfl.road.typed")
+    wait_for_value(page, "#road-h", best)
     road = load_scenario("paper").with_values(taken_over(load_scenario("paper"), trace))
     h, t = int(page.input_value("#road-h")), float(page.input_value("#road-t"))
     wait_for_text(page, "#road-expected", f"{theory.expected_uploads(road, h, t):.4g}")
     page.click("#trace-plan")
+    wait_for_value(page, "#ask-h", str(h))
     settled(page)
-    assert page.input_value("#ask-h") == str(h)
     assert page.inner_text("#best-g") == f"{plan(road).objective:.4g} /s"
 
 

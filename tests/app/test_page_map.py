@@ -1,5 +1,6 @@
 """A section drawn on a map: the edges of a network, the positions of a recording, and what no map can be made of."""
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from browser import until
 from mobfl import InputError
 from mobfl.app.maps import drawn
 from mobfl.mobility.sections import Circle, Edge, parse_section
-from page_visits import MARKUP, Open, wait_for_text
+from page_visits import MARKUP, Open, road_ready, two_frames, wait_for_text
 from places import DATA
 
 NET = f"""<net><edge id=":0_0" function="internal"><lane shape="0,0 1,1"/></edge>
@@ -51,6 +52,7 @@ def test_what_is_no_map_is_refused_in_a_sentence(name: str, content: bytes, sent
 
 def test_a_section_is_drawn_with_the_mouse(visit: Open, tmp_path: Path) -> None:
     page = visit("#road")
+    road_ready(page)  # from then on nothing moves
     (tmp_path / "a.net.xml").write_bytes(NET)
     (tmp_path / "a.csv").write_bytes(POSITIONS)
     page.click("#map-box summary")
@@ -80,6 +82,66 @@ def test_a_section_is_drawn_with_the_mouse(visit: Open, tmp_path: Path) -> None:
     wait_for_text(page, "#map-says", "a.csv: 60 positions")
     assert page.locator("#map-edge").is_disabled()
     assert page.locator("img").count() == 0
+
+
+def test_a_section_is_drawn_with_the_keyboard(visit: Open, tmp_path: Path) -> None:
+    page = visit("#road")
+    road_ready(page)
+    (tmp_path / "a.net.xml").write_bytes(NET)
+    page.click("#map-box summary")
+    page.set_input_files("#map-file", tmp_path / "a.net.xml")
+    page.click("#map-show")
+    wait_for_text(page, "#map-says", "a.net.xml: 2 edges")
+    page.locator("#map").press("Enter")
+    around = parse_section(page.input_value("#trace-section"))
+    assert isinstance(around, Circle)
+    assert (around.x, around.y) == (200.0, 100.0)
+    wait_for_text(page, "#map-section", f"section: {page.input_value('#trace-section')}")
+    page.locator("#map").press("ArrowRight")
+    page.locator("#map").press("ArrowUp")
+    page.locator("#map").press("+")
+    page.locator("#map").press("Enter")
+    moved = parse_section(page.input_value("#trace-section"))
+    assert isinstance(moved, Circle)
+    assert moved.x > around.x
+    assert moved.y > around.y
+    assert moved.radius == pytest.approx(around.radius / 1.25, abs=0.1)
+    page.locator("#map").press("Escape")
+    page.get_by_label("or click an edge").check()
+    page.locator("#map").press("ArrowDown")
+    page.locator("#map").press("Enter")
+    assert isinstance(parse_section(page.input_value("#trace-section")), Edge)
+    page.get_by_label("or move the map").check()
+    before = page.input_value("#trace-section")
+    page.locator("#map").scroll_into_view_if_needed()
+    box = page.locator("#map").bounding_box()
+    middle = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    drag(page, middle, (middle[0] + 40, middle[1]))
+    assert page.evaluate("mobfl.road.map.view.x") < 200
+    assert page.input_value("#trace-section") == before
+
+
+def test_a_city_of_a_hundred_thousand_edges_is_drawn(visit: Open, tmp_path: Path) -> None:
+    edges = (
+        f'<edge id="e{i}"><lane shape="{i % 320 * 50},{i // 320 * 50} {i % 320 * 50 + 40},{i // 320 * 50}"/></edge>'
+        for i in range(100_000)
+    )
+    (tmp_path / "city.net.xml.gz").write_bytes(gzip.compress(f"<net>{''.join(edges)}</net>".encode(), 1))
+    page = visit("#road")
+    road_ready(page)
+    page.click("#map-box summary")
+    page.set_input_files("#map-file", tmp_path / "city.net.xml.gz")
+    page.click("#map-show")
+    wait_for_text(page, "#map-says", "city.net.xml.gz: 100000 edges")
+    two_frames(page)
+    painted = page.evaluate("mobfl.road.map.painted")
+    page.locator("#map").scroll_into_view_if_needed()
+    box = page.locator("#map").bounding_box()
+    middle = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    drag(page, middle, (middle[0] + 60, middle[1]))
+    two_frames(page)
+    assert page.input_value("#trace-section").startswith("circle:")
+    assert page.evaluate("mobfl.road.map.painted") == painted  # the city itself is not drawn again
 
 
 def drag(page: Any, start: tuple[float, float], end: tuple[float, float]) -> None:

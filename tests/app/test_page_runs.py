@@ -9,7 +9,7 @@ import numpy as np
 from browser import until
 from mobfl.experiments.analysis import best_until
 from mobfl.runs.folder import read_history
-from page_visits import MARKUP, Open, two_frames
+from page_visits import MARKUP, Open, runs_read, two_frames
 
 PLANS = "document.querySelectorAll('#runs-table tbody tr').length === 3"
 DRAWN = "mobfl.runs.series().length > 0 && mobfl.runs.series().every(({ points }) => points.length > 1)"
@@ -17,7 +17,7 @@ DRAWN = "mobfl.runs.series().length > 0 && mobfl.runs.series().every(({ points }
 
 def opened(visit: Open, address: str = "#runs") -> Any:
     page = visit(address)
-    page.wait_for_selector("#runs-table tbody tr")
+    runs_read(page)
     until(page, DRAWN)
     two_frames(page)
     return page
@@ -85,7 +85,7 @@ def test_the_link_holds_what_is_chosen(visit: Open) -> None:
     until(page, PLANS)
     page.locator("#runs-table tbody input").nth(1).uncheck()
     page.select_option("#runs-by", "run")
-    until(page, "location.hash.includes('show=')")
+    until(page, "location.hash.includes('by=run') && location.hash.includes('show=')")
     chosen = page.evaluate("mobfl.runs.chosen")
     assert 0 < len(chosen) < 4
     again = opened(visit, "#" + page.url.partition("#")[2])
@@ -95,7 +95,7 @@ def test_the_link_holds_what_is_chosen(visit: Open) -> None:
     again.click("#runs-none")
     until(again, "location.hash.endsWith('show=') || location.hash.includes('show=&')")
     none = visit("#" + again.url.partition("#")[2])
-    none.wait_for_selector("#runs-table tbody tr")
+    runs_read(none)
     assert none.locator("#runs-table input:checked").count() == 0
 
 

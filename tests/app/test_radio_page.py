@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import mobfl
-from browser import chromium, until
+from browser import PATIENCE_S, chromium, until
 from mobfl import load_scenario
 from page_server import PageServer, page_server
 
@@ -23,7 +23,7 @@ def page(server: PageServer) -> Iterator[Any]:
     said = list[str]()
     with chromium() as browser:
         context = browser.new_context(viewport={"width": 390, "height": 900})
-        context.set_default_timeout(120_000)
+        context.set_default_timeout(1000 * PATIENCE_S)
         opened = context.new_page()
         opened.on("console", lambda message: said.append(message.text))
         opened.on("pageerror", lambda error: said.append(str(error)))

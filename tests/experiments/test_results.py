@@ -54,6 +54,13 @@ def test_a_row_per_run_says_what_its_history_says(results: Results, folder: Path
     assert rows[1]["objective"] == theory.objective(ROAD, 10, 6.0)
 
 
+def test_a_run_on_a_radio_is_a_row_without_a_formula_of_g(tmp_path: Path) -> None:
+    small = {"training.duration_s": 60.0, "training.samples_per_vehicle": 32, "training.batch_size": 8}
+    train(Job(CountingTask(), load_scenario("paper-radio").with_values(small), (10, 15.0), 1), tmp_path / "radio")
+    (row,) = Results(tmp_path).select().to_pylist()
+    assert (row["run"], row["plan"], row["objective"]) == ("radio", "10,15", None)
+
+
 def test_settings_are_columns_of_their_tables(results: Results) -> None:
     assert results.select("traffic.arrivals_per_s > 0.2")["run"].to_pylist() == ["deep/busy"]
     columns = "training.least_samples AS least, training.most_samples AS most"

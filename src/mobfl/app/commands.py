@@ -14,6 +14,7 @@ from mobfl.experiments.runs import PARTS, Run
 from mobfl.files.json import plain
 from mobfl.scenario import Scenario, load_scenario, packaged_scenarios, parse_setting
 
+MOST_ROUNDS = 1_000_000  # on a trace: all that it has
 _USUAL = "paper"
 # What a task's record tells of its options; these three are those of generated data alone.
 _OPTIONS = {"beams": ("targets", "model"), "trajectories": ("width",), "images": ("width",)}
@@ -87,6 +88,21 @@ def _dotted(values: Mapping[str, Any]) -> dict[str, Any]:
     return {f'"{key}"': value for key, value in values.items()}
 
 
+def trace_commands(
+    scenario: Scenario, start: str | None, file: str, section: str, knows: str, plans: Iterable[tuple[int, float]]
+) -> dict[str, Any]:
+    """What does all that the page says of a trace: its plans, their rounds, and a training; `file` is where it is."""
+    asked = asked_for(scenario, start)
+    words = [f"{start or _USUAL}.toml"] if asked is None else asked.words
+    trace = ["--trace", file, *(["--section", section] if section else [])]
+    schedule = "anytime" if knows == "nothing" else f"anytime:knows={knows}"
+    simulate = [["simulate", *words, *trace, "--plan", f"{h},{t!r}", "--rounds", str(MOST_ROUNDS)] for h, t in plans]
+    anytime = [] if scenario.training.noise_uploads > 0 else [["plan", *words, *trace, "--for", schedule]]
+    train = ["train", "beams", *words, *trace, "--plan", "mobfl", "--seed", "1", "--out", "run"]
+    lines = [["plan", *words, *trace], *anytime, *simulate, train]
+    return {"needs_file": asked is None, "lines": [shlex.join(["mobfl", *line]) for line in lines]}
+
+
 # ---- runs -------------------------------------------------------------------------------------------
 
 
@@ -139,12 +155,12 @@ def runs_again(runs: Sequence[tuple[Run, Entry | None]]) -> dict[str, Any]:
 def _again(run: Run, entry: Entry | None) -> _Again:
     description, data = run.description, run.description["data"]
     if description["task"] not in _OPTIONS or "parts" in description:
-        raise InputError("its parts are not mobfl's own, and a run does not tell how they are called")
+        raise InputError("parts that are not mobfl's own, and a run does not tell how they are called")
     if description["trace"] is not None or "deployment" in description:
-        raise InputError("it was trained on recorded traffic, and a run does not keep the file and the section")
+        raise InputError("trained on recorded traffic, and a run does not keep the file and the section")
     asked = asked_for(run.scenario)
     if asked is None:
-        raise InputError("its scenario cannot be said with --set")
+        raise InputError("--set cannot say the scenario")
     generated = str(data.get("data", "")).startswith(_GENERATED)
     told = (*_OPTIONS[description["task"]], *(_OF_GENERATED if generated else ()))
     options = {key: data[key] for key in told if data.get(key) is not None}

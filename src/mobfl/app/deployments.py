@@ -1,5 +1,6 @@
 """A deployment as it is now, from its events: who is there and trains, who was late or rejected, and why."""
 
+import threading
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
@@ -7,11 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mobfl.app.requests import megabytes
-from mobfl.deploy.events import EVENTS, Event, is_number, read_events
+from mobfl.app.event_tail import EventTail
+from mobfl.deploy.events import EVENTS, Event, is_number
 from mobfl.errors import InputError
 
-MOST_BYTES = 64_000_000
 _LAST_ROUNDS, _LAST_EVENTS, _MOST_VEHICLES = 12, 30, 500
 _LATE = ("late", "gave_up", "cut_off")
 # What became of a vehicle's attempt; of one that is under way, that it trains.
@@ -52,6 +52,7 @@ class _Now:
             self.started = event
         if kind == "ended":
             self.over = number == self.round
+            self._forget()
         if kind in _TOLD:
             self.last.append(event)
         if isinstance(node, str | int) and not isinstance(node, bool):
@@ -70,6 +71,13 @@ class _Now:
         elif vehicle is not None:
             self._end(vehicle, event)
 
+    def _forget(self) -> None:
+        """Who is long gone, and rounds that nobody sees any more."""
+        newest = max((each.round for each in self.vehicles.values()), default=-1)
+        self.vehicles = {node: each for node, each in self.vehicles.items() if each.round >= newest - 1}
+        for number in sorted(self.rounds)[:-_LAST_ROUNDS]:
+            del self.rounds[number]
+
     def _end(self, vehicle: _Vehicle, event: Event) -> None:
         kind = event["kind"]
         vehicle.counts[kind] += 1
@@ -87,25 +95,41 @@ class _Now:
         return [each for each in there if each.round >= newest]
 
 
-def deployment_now(folder: Path) -> dict[str, Any]:
-    """What the page shows of the deployment in a run's folder."""
-    file = folder / EVENTS
-    if not file.is_file():
-        raise InputError(f"run must be a deployment with {EVENTS}, got none")
-    if file.stat().st_size > MOST_BYTES:
-        raise InputError(f"{EVENTS} must be at most {megabytes(MOST_BYTES)} to be shown, got more")
-    return told(read_events(folder))
+class Deployment:
+    """The deployment in a run's folder, followed as its events are written."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / EVENTS
+        self._tail, self._now = EventTail(self._file), _Now()
+        self._looking = threading.Lock()
+
+    def look(self) -> dict[str, Any]:
+        """What the page shows of it now; `more` if there is more than could be read at once."""
+        with self._looking:
+            if not self._file.is_file():
+                raise InputError(f"run must be a deployment with {EVENTS}, got none")
+            begins_again, events, more = self._tail.read()
+            if begins_again:
+                self._now = _Now()
+            for event in events:
+                self._now.take(event)
+            return {**_told(self._now, time.time()), "damaged": self._tail.damaged, "more": more}
 
 
 def told(events: Iterable[Event], unix_s: float | None = None) -> dict[str, Any]:
+    """Of all these events what `Deployment` tells."""
     now = _Now()
     for event in events:
         now.take(event)
+    return _told(now, time.time() if unix_s is None else unix_s)
+
+
+def _told(now: _Now, unix_s: float) -> dict[str, Any]:
     present = now.present
     return {
         "round": now.round,
         "over": now.over,
-        "now_s": _clock(now, time.time() if unix_s is None else unix_s),
+        "now_s": _clock(now, unix_s),
         "present": len(present),
         "states": dict(Counter(each.state for each in present)),
         "totals": dict(now.totals),

@@ -74,6 +74,11 @@ def labels() -> dict[str, str]:
     }
 
 
+def units() -> dict[str, str]:
+    """Of every value that has one, also of those that are not typed."""
+    return {key: symbol.unit for key, symbol in SYMBOLS.items() if symbol.unit}
+
+
 def _field(key: str) -> dict[str, Any]:
     symbol, slider = SYMBOLS[key], SLIDERS.get(key)
     return {

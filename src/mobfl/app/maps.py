@@ -16,14 +16,15 @@ from mobfl.scenario import MOST
 
 _EVERYWHERE = parse_section(f"box:{-MOST},{-MOST},{MOST},{MOST}")
 _MOST_POINTS = 20_000  # of a recording: more than can be told apart
-_MOST_EDGES, _MOST_CORNERS = 20_000, 200_000
+_MOST_EDGES, _MOST_CORNERS = 200_000, 1_000_000
+_MOST_UNPACKED = 400_000_000  # bytes: a network is read edge by edge
 _LANE_POINTS = 2
 _DIGITS = 2  # of a metre
 
 
 def drawn(content: bytes, name: str) -> dict[str, Any]:
     """`edges` of a network with their names and shapes, or `points` of a recording; and what is around all of them."""
-    with uploaded(content, name) as (file, kind):
+    with uploaded(content, name, _MOST_UNPACKED) as (file, kind):
         edges = _edges(file) if kind == ".xml" and _is_network(file) else None
         points = _points(file, kind) if edges is None else np.empty((0, 2))
     corners = points if edges is None else np.array([place for _, shape in edges for place in shape])

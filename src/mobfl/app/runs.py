@@ -14,7 +14,7 @@ import numpy as np
 
 from mobfl import theory
 from mobfl.app.commands import runs_again
-from mobfl.app.deployments import deployment_now
+from mobfl.app.deployments import Deployment
 from mobfl.deploy.events import EVENTS
 from mobfl.errors import InputError
 from mobfl.experiments.analysis import best_until
@@ -31,12 +31,13 @@ _MOST_LOOK_S = 2.0  # after which the rest is left for the next look
 _MOST_POINTS = 1000  # of a curve: more than a screen has columns
 _SAME_ROUND = 5e-4  # T is written with four digits or more
 _MOST_STEPS = 20_000
+_MOST_FOLLOWED = 8  # deployments
 # What the runs of one figure must have in common: all but plan and seed.
 _SETTING = ("task", "scenario", "data", "trace")
 
 # What of a run's row the page shows.
 _KEPT = (
-    "task", "plan", "local_steps", "round_s", "objective", "seed", "reason", "rounds", "uploads", "virtual_s",
+    "task", "plan", "policy", "local_steps", "round_s", "objective", "seed", "reason", "rounds", "uploads", "virtual_s",
     "min_loss", "rule", "local", "codec",
 )  # fmt: skip
 
@@ -60,6 +61,7 @@ class RunsFolder:
             raise InputError(f"runs must be a folder, got {str(folder)!r}")
         self._root = folder.resolve()
         self._seen = dict[str, Seen]()
+        self._deployments = dict[Path, Deployment]()
         self._reading = threading.Lock()
         self.more = False
 
@@ -103,7 +105,16 @@ class RunsFolder:
         (_, place), *_ = self._places([name])
         if not self._leads_inside(place / EVENTS):
             raise InputError(f"{EVENTS} must be in the folder, got a link that leads out of it")
-        return plain(deployment_now(place))
+        return plain(self._followed(place).look())
+
+    def _followed(self, place: Path) -> Deployment:
+        """Those that were asked for last are remembered, with what was read of them."""
+        with self._reading:
+            found = self._deployments.pop(place, None) or Deployment(place)
+            self._deployments[place] = found
+            while len(self._deployments) > _MOST_FOLLOWED:
+                del self._deployments[next(iter(self._deployments))]
+            return found
 
     def _places(self, names: Sequence[str]) -> Iterator[tuple[str, Path]]:
         """Where runs of the folder are; one that is not there, or has not begun, is refused."""
@@ -198,7 +209,7 @@ def _told(run: Run, entry: Entry | None) -> Row:
         notices=_notices(run.description),
         kpis={kpi.name: _kpi(kpi, row[f"best_{kpi.name}"]) for kpi in kpis},
         setting=_setting(run.description),
-        tables={table: scenario[table] for table in TABLES},
+        tables={table: scenario[table] for table in (*TABLES, "fleet") if table in scenario},
     )
 
 

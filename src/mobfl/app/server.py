@@ -32,7 +32,7 @@ import mobfl
 from mobfl.app import maps, planning, road, traces
 from mobfl.app.background import Background
 from mobfl.app.cancelling import Cancellable, while_awaited
-from mobfl.app.fields import fields, labels
+from mobfl.app.fields import fields, labels, units
 from mobfl.app.live import changes
 from mobfl.app.requests import positive, read_body, read_table, table_from, texts, whole
 from mobfl.app.runs import RunsFolder
@@ -114,6 +114,7 @@ class _Answers:
                 "version": mobfl.__version__,
                 "fields": fields(),
                 "labels": labels(),
+                "units": units(),
                 "presets": planning.presets(),
                 "has_runs": self._runs is not None,
                 "most_upload_bytes": MOST_BYTES,
@@ -168,7 +169,7 @@ class _Answers:
         scenario = planning.scenario_from(table_from(asked.get("tables", "{}")))
         content = await read_body(request, MOST_BYTES)
         name, section = asked.get("name", ""), asked.get("section", "")
-        given = content, name, section, scenario, _knows(request)
+        given = content, name, section, scenario, _knows(request), asked.get("from")
         work = self._traces.run(traces.compared, *given, hear=partial(self._jobs.tell, job))
         return _told(await while_awaited(request, work))
 

@@ -5,8 +5,9 @@ from typing import Any, cast
 
 import numpy as np
 
+from mobfl.app.commands import MOST_ROUNDS, trace_commands
 from mobfl.app.taken_over import taken_over
-from mobfl.app.uploads import uploaded
+from mobfl.app.uploads import file_name, uploaded
 from mobfl.files.json import plain
 from mobfl.mobility.crossings import Crossings
 from mobfl.mobility.recorded import read_crossings
@@ -18,9 +19,6 @@ from mobfl.rounds.simulation import Promise, simulate
 from mobfl.scenario import Scenario
 from mobfl.theory import Knows
 
-_MOST_ROUNDS = 1_000_000
-
-
 _STAGES = ("reading the file", "planning", "planning anytime rounds", "its own plan's rounds", "Theorem 1's rounds")
 
 
@@ -30,9 +28,13 @@ def compared(
     section: str,
     scenario: Scenario,
     knows: str = "nothing",
+    start: str | None = None,
     tell: Callable[[dict[str, Any]], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """What the trace is, its best plan, both plans' rounds on it, and the best anytime rounds; `tell` hears how far."""
+    """What the trace is, its best plan, both plans' rounds on it, and the best anytime rounds; `tell` hears how far.
+
+    `start` is the packaged scenario that commands for it begin with.
+    """
 
     def begin(stage: int) -> None:
         tell({"done": stage, "of": len(_STAGES), "stage": _STAGES[stage]})
@@ -44,7 +46,8 @@ def compared(
     begin(2)
     anytime = _anytime(scenario, crossings, knows)
     simulations = list[dict[str, Any]]()
-    for stage, each in enumerate(_plans(best), 3):
+    plans = _plans(best)
+    for stage, each in enumerate(plans, 3):
         begin(stage)
         simulations.append(_rounds(scenario, crossings, *each))
     stay = crossings.stays_s
@@ -57,6 +60,7 @@ def compared(
         "road": taken_over(scenario, crossings) if best.reason is None else None,
         "anytime": anytime,
         "simulations": simulations,
+        "commands": trace_commands(scenario, start, file_name(name), section, knows, [each[1:] for each in plans]),
     }
     return plain(answer)
 
@@ -81,7 +85,7 @@ def _rounds(scenario: Scenario, crossings: Crossings, title: str, h: int, t: flo
     """How often a round of this plan has 0, 1, 2, … uploads on the trace, and would on a Poisson road."""
     from scipy.stats import poisson
 
-    simulated = simulate(scenario, h, t, _MOST_ROUNDS, crossings=crossings)
+    simulated = simulate(scenario, h, t, MOST_ROUNDS, crossings=crossings)
     counts = np.arange(len(simulated.histogram))
     law = simulated.poisson or Promise(simulated.expected_uploads, simulated.expected_empty_prob)
     return {

@@ -66,13 +66,13 @@ class Run:
 
     @property
     def objective(self) -> float | None:
-        """g of the run's H and T on its road; None where there are no rounds of one H and T, or no Poisson traffic."""
-        plan, road = self.description["plan"], self.scenario
-        if plan["policy"] != "rounds" or self.description["trace"] is not None or road.training.falling_to < 1:
+        """g of the run's H and T on its road; None where there are no rounds of one H and T, or no formula of g."""
+        plan, scenario = self.description["plan"], self.scenario
+        if plan["policy"] != "rounds" or self.description["trace"] is not None:
             return None
-        if road.radio is not None:  # which no formula knows
+        if scenario.training.falling_to < 1 or scenario.radio is not None:
             return None
-        return float(theory.objective(road, plan["local_steps"], plan["round_s"]))
+        return float(theory.objective(scenario, plan["local_steps"], plan["round_s"]))
 
     def row(self) -> dict[str, Any]:
         """What a table of runs says of it; raises where a file of it says what no run does."""

@@ -127,14 +127,25 @@ function differences(entries) {
   const texts = (key) => entries.map(({ state }) => JSON.stringify(state.values.get(key) ?? null));
   return [...keys]
     .filter((key) => new Set(texts(key)).size > 1)
-    .map((key) => line(entries[0].state.worded(key), entries.map(({ state }) => valueOf(state, key))));
+    .map((key) => line(key === "fleet" ? "classes of vehicles" : entries[0].state.worded(key), entries.map(({ state }) => valueOf(state, key))));
 }
 
 function valueOf(state, key) {
-  const [value, unit] = [state.values.get(key), state.fields.get(key)?.unit ?? ""];
+  const [value, unit] = [state.values.get(key), state.units[key] ?? ""];
   if (value === undefined || value === null) return null;
-  return `${typeof value === "object" ? JSON.stringify(value) : value} ${unit}`.trim();
+  if (key === "fleet") return value.map(classOf).join("; ");
+  return `${[value].flat().map(grouped).join(" to ")} ${unit}`.trim();
 }
+
+/** A class of vehicles in a few words: its share, and what of it is its own. */
+function classOf({ name, share, min_step_s, extra_step_s }, place) {
+  const own = [["α", min_step_s], ["β", extra_step_s]].filter(([, value]) => value !== undefined);
+  const times = own.map(([letter, value]) => `${letter} = ${brief(value)} s`);
+  return `${name ?? `class ${place + 1}`}: ${[percent(share), ...times].join(", ")}`;
+}
+
+/** 14,804,644: long numbers in groups of three. */
+const grouped = (value) => (Number.isInteger(value) ? value.toLocaleString("en-US") : String(value));
 
 const line = (name, cells) =>
   element(

@@ -27,6 +27,9 @@ export function buildControls(state, presets) {
     const keys = [...state.fields.keys()].filter((key) => state.values.has(key)).join() + state.fleet.length;
     if (keys !== shown) byId("fields").replaceChildren(...tables(state));
     shown = keys;
+    state.mark();
+  };
+  state.mark = () => {
     for (const control of byId("fields").querySelectorAll("[data-key]")) control.refresh();
   };
   state.watch(refresh);
@@ -88,11 +91,11 @@ function classEntry(state, place) {
 
 function numberOf(state, place, { key, label, title }) {
   const input = element("input", { id: `fleet-${place}-${key}`, type: "number", step: "any", min: 0, title });
-  input.addEventListener("input", () => state.setClass(place, key, input.value === "" ? null : Number(input.value)));
+  input.addEventListener("input", () => state.setClass(place, key, typedIn(input)));
   const refresh = () => {
-    const given = state.fleet[place]?.[key];
     input.placeholder = state.values.get(`compute.${key}`) ?? "";
-    if (document.activeElement !== input) input.value = given ?? "";
+    write(input, state.fleet[place]?.[key]);
+    input.setAttribute("aria-invalid", state.isWrongInClass(place, key));
   };
   return { label: element("label", { title }, `${label} `, input), refresh };
 }
@@ -107,8 +110,7 @@ function control(state, field) {
   made.dataset.key = key;
   made.refresh = () => {
     refresh();
-    const wrong = state.brokenRule(key, state.values.get(key)) !== null;
-    for (const input of made.querySelectorAll("input:not([type=range])")) input.setAttribute("aria-invalid", wrong);
+    for (const input of made.querySelectorAll("input:not([type=range])")) input.setAttribute("aria-invalid", state.isWrong(key));
     made.querySelector("input[type=range]")?.refresh();
   };
   return made;
@@ -125,15 +127,21 @@ function unitOf({ unit }) {
   return element("span", { className: "unit" }, unit);
 }
 
-/** A field that a person is typing in is left alone. */
+/** A field that a person is typing in is left alone, and so is what is no number. */
 function write(input, value) {
-  if (document.activeElement !== input) input.value = value ?? "";
+  if (document.activeElement !== input && !Number.isNaN(value)) input.value = value ?? "";
+}
+
+/** What is typed: null if nothing, NaN if it is no number. */
+function typedIn(input) {
+  if (input.validity.badInput) return NaN;
+  return input.value === "" ? null : Number(input.value);
 }
 
 function numberEntry(state, field) {
   const { key } = field;
   const input = element("input", { id: `field-${key}`, type: "number", step: "any", inputMode: "decimal" });
-  input.addEventListener("input", () => state.set(key, input.value === "" ? null : Number(input.value)));
+  input.addEventListener("input", () => state.set(key, typedIn(input)));
   input.addEventListener("blur", () => write(input, state.values.get(key)));
   const inputs = element("span", { className: "entry" }, input, unitOf(field));
   return { inputs, refresh: () => write(input, state.values.get(key)) };
@@ -153,7 +161,7 @@ function rangeEntry(state, field) {
     });
   const [least, most] = [input(`field-${key}`, "least"), input(`field-${key}-most`, "most")];
   const read = () => {
-    const ends = [least, most].filter(({ value }) => value !== "").map(({ value }) => Number(value));
+    const ends = [least, most].map(typedIn).filter((end) => end !== null);
     state.set(key, ends.length === 2 && ends[0] !== ends[1] ? ends : (ends[0] ?? null));
   };
   for (const each of [least, most]) each.addEventListener("input", read);

@@ -31,6 +31,7 @@ export class DeploymentView {
     const found = rows.filter(({ deployed }) => deployed);
     const names = found.toSorted((a, b) => (b.status === "running") - (a.status === "running")).map(({ run }) => run);
     byId("deployment").hidden = names.length === 0;
+    this.statuses = new Map(found.map(({ run, status }) => [run, status]));
     const select = byId("deployment-run");
     if (JSON.stringify(names) === this.offered) return;
     this.offered = JSON.stringify(names);
@@ -49,16 +50,33 @@ export class DeploymentView {
     this.#look();
   }
 
+  /** One question at a time: the first one may take long, and each of the others is answered by what it has read. */
   async #look() {
+    if (this.looking) return;
+    this.looking = true;
+    await this.#ask().finally(() => (this.looking = false));
+  }
+
+  async #ask() {
     const run = byId("deployment-run").value;
     try {
       const came = await ask(`/api/deployment?${new URLSearchParams({ run })}`);
       if (run !== byId("deployment-run").value) return;
-      say(byId("deployment-says"), []);
+      say(byId("deployment-says"), this.#remarks(came), false);
       this.#show(came);
     } catch (error) {
       say(byId("deployment-says"), linesOf(error));
     }
+  }
+
+  #remarks({ damaged, more }) {
+    const status = this.statuses?.get(byId("deployment-run").value);
+    const lines = damaged === 1 ? "One line of events.jsonl is" : `${brief(damaged, 9)} lines of events.jsonl are`;
+    return [
+      ...(more ? ["Reading what has happened so far …"] : []),
+      ...(status && status !== "running" ? [`This deployment does not go on (${status}): below is how it ended.`] : []),
+      ...(damaged ? [`${lines} damaged, and left out.`] : []),
+    ];
   }
 
   #show({ round, over, present, states, totals, vehicles, rounds, last, now_s }) {

@@ -1,17 +1,21 @@
 // A map of a network or of recorded positions, on which a section is drawn with the mouse; the text field is its other form.
 
-import { Figure } from "./figure.js";
+import { Figure, resized } from "./figure.js";
 import { ask, brief, byId, linesOf, megabytes, oncePerFrame, say } from "./page.js";
 
 const MARGIN = 14; // pixels around all of it
 const NEAR = 12; // pixels at which an edge is meant
 const LEAST_DRAG = 4;
-const MOST_ZOOM = 200;
+const MOST_ZOOM = 500;
+const CLOSER = 1.25;
 const SCALE_PX = 120;
+const STEP = 8; // of the width or height that an arrow moves the map by
+const AROUND = 4; // of the height that a section from the keyboard reaches
 
 export class MapView {
   constructor({ most_upload_bytes }) {
     Object.assign(this, { mostBytes: most_upload_bytes, map: null, view: null, drag: null });
+    this.background = document.createElement("canvas"); // the map alone: a section is drawn over it many times
     const canvas = byId("map");
     this.figure = new Figure(canvas, (...given) => this.#draw(...given));
     this.show = oncePerFrame(() => this.figure.show());
@@ -21,7 +25,11 @@ export class MapView {
     canvas.addEventListener("pointerdown", (event) => this.#begin(event));
     canvas.addEventListener("pointermove", (event) => this.#move(event));
     canvas.addEventListener("pointerup", () => this.#end());
-    canvas.addEventListener("wheel", (event) => this.#zoom(event), { passive: false });
+    canvas.addEventListener("wheel", (event) => this.#wheel(event), { passive: false });
+    canvas.addEventListener("keydown", (event) => this.#key(event));
+    for (const change of ["focus", "blur"]) canvas.addEventListener(change, () => this.show());
+    byId("map-closer").addEventListener("click", () => this.#zoom(CLOSER));
+    byId("map-farther").addEventListener("click", () => this.#zoom(1 / CLOSER));
     addEventListener("resize", () => this.show());
   }
 
@@ -45,6 +53,8 @@ export class MapView {
     byId("map-shown").hidden = !this.map;
     byId("map-edge").disabled = !this.map?.edges.length;
     if (byId("map-edge").disabled && byId("map-edge").checked) byId("map-circle").checked = true;
+    byId("map-section").textContent = "";
+    this.painted = null;
     this.#look(null);
   }
 
@@ -90,13 +100,14 @@ export class MapView {
     byId("map").setPointerCapture(event.pointerId);
     const pixel = this.#pixel(event);
     if (this.#tool === "edge") return this.#chooseEdge(pixel);
-    this.drag = { from: pixel, to: pixel };
+    this.drag = { from: pixel, to: pixel, view: this.view ?? { ...this.#middle(), zoom: 1 } };
   }
 
   #move(event) {
     if (!this.drag) return;
     this.drag.to = this.#pixel(event);
     const { from, to } = this.drag;
+    if (this.#tool === "move") return this.#moveTo(from, to);
     if (Math.hypot(to[0] - from[0], to[1] - from[1]) >= LEAST_DRAG) this.#write(this.#drawnSection());
   }
 
@@ -104,32 +115,72 @@ export class MapView {
     this.drag = null;
   }
 
-  #drawnSection() {
+  /** What was under the pointer stays there. */
+  #moveTo(from, to) {
+    const { scale } = this.#here();
+    const { x, y, zoom } = this.drag.view;
+    this.#look({ x: x - (to[0] - from[0]) / scale, y: y + (to[1] - from[1]) / scale, zoom });
+  }
+
+  #key(event) {
+    const moves = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
+    const zooms = { "+": CLOSER, "-": 1 / CLOSER };
+    if (!this.map || !(event.key in moves || event.key in zooms || event.key === "Enter" || event.key === "Escape")) return;
+    event.preventDefault();
+    if (event.key === "Escape") this.#look(null);
+    else if (event.key === "Enter") this.#drawInTheMiddle();
+    else if (event.key in zooms) this.#zoom(zooms[event.key]);
+    else this.#step(moves[event.key]);
+  }
+
+  #step([right, up]) {
+    const { clientWidth, clientHeight } = byId("map");
+    const { scale } = this.#here();
+    const { x, y, zoom } = this.view ?? { ...this.#middle(), zoom: 1 };
+    this.#look({ x: x + (right * clientWidth) / STEP / scale, y: y + (up * clientHeight) / STEP / scale, zoom });
+  }
+
+  /** With the tool that is chosen: a circle or a box around the cross, or the edge that is nearest to it. */
+  #drawInTheMiddle() {
+    const { clientWidth, clientHeight } = byId("map");
+    const [middle, reach] = [[clientWidth / 2, clientHeight / 2], clientHeight / AROUND];
+    if (this.#tool === "edge") return this.#chooseEdge(middle, Infinity);
+    const from = this.#tool === "box" ? [middle[0] - reach, middle[1] - reach] : middle;
+    this.#write(this.#drawnSection(from, [middle[0] + reach, middle[1] + (this.#tool === "box" ? reach : 0)]));
+  }
+
+  #drawnSection(from = this.drag.from, to = this.drag.to) {
     const { back } = this.#here();
-    const [[x0, y0], [x1, y1]] = [back(this.drag.from), back(this.drag.to)];
-    if (this.#tool === "circle") return `circle:${[x0, y0, Math.hypot(x1 - x0, y1 - y0)].map(metres)}`;
+    const [[x0, y0], [x1, y1]] = [back(from), back(to)];
+    if (this.#tool !== "box") return `circle:${[x0, y0, Math.hypot(x1 - x0, y1 - y0)].map(metres)}`;
     return `box:${[Math.min(x0, x1), Math.min(y0, y1), Math.max(x0, x1), Math.max(y0, y1)].map(metres)}`;
   }
 
-  #chooseEdge(pixel) {
+  #chooseEdge(pixel, most = NEAR) {
     const { at } = this.#here();
     const far = ({ shape }) => distance(pixel, shape.map(at));
     const nearest = this.map.edges.map((edge) => [far(edge), edge.id]).reduce((a, b) => (b[0] < a[0] ? b : a));
-    if (nearest[0] <= NEAR) this.#write(`edge:${nearest[1]}`);
+    if (nearest[0] <= most) this.#write(`edge:${nearest[1]}`);
   }
 
   #write(section) {
     byId("trace-section").value = section;
+    byId("map-section").textContent = `section: ${section}`;
     this.show();
   }
 
-  #zoom(event) {
+  #wheel(event) {
     if (!this.map) return;
     event.preventDefault();
-    const { back } = this.#here();
-    const [x, y] = back(this.#pixel(event));
+    this.#zoom(event.deltaY < 0 ? CLOSER : 1 / CLOSER, this.#here().back(this.#pixel(event)));
+  }
+
+  /** Around a place, or the middle of what is seen. */
+  #zoom(factor, place = null) {
+    if (!this.map) return;
     const before = this.view ?? { ...this.#middle(), zoom: 1 };
-    const zoom = Math.min(Math.max(before.zoom * (event.deltaY < 0 ? 1.25 : 0.8), 1), MOST_ZOOM);
+    const [x, y] = place ?? [before.x, before.y];
+    const zoom = Math.min(Math.max(before.zoom * factor, 1), MOST_ZOOM);
     const share = before.zoom / zoom; // what is under the pointer stays there
     const view = { x: x + (before.x - x) * share, y: y + (before.y - y) * share, zoom };
     this.#look(zoom === 1 ? null : view);
@@ -145,10 +196,35 @@ export class MapView {
   #draw(pen, width, height, colours) {
     if (!this.map) return;
     const { at, scale } = this.#places(width, height);
-    for (const point of this.map.points) pen.rect(at(point)[0] - 0.8, at(point)[1] - 0.8, 1.6, 1.6, colours.soft);
-    for (const { shape } of this.map.edges) pen.line(shape.map(at), { stroke: colours.soft, width: 1.6 });
+    pen.image(this.#painted(width, height, colours), 0, 0, width, height);
     this.#drawSection(pen, at, scale, colours);
+    if (document.activeElement === byId("map")) drawCross(pen, width / 2, height / 2, colours);
     drawScale(pen, scale, height, colours);
+  }
+
+  /** The map without a section, painted only when another part of it is seen: a network may have 100,000 edges. */
+  #painted(width, height, colours) {
+    const density = window.devicePixelRatio || 1;
+    const wanted = JSON.stringify([this.view, width, height, density, colours.soft]);
+    if (this.painted === wanted) return this.background;
+    this.painted = wanted;
+    const on = resized(this.background, Math.round(width * density), Math.round(height * density)).getContext("2d");
+    on.setTransform(density, 0, 0, density, 0, 0);
+    on.clearRect(0, 0, width, height);
+    Object.assign(on, { fillStyle: colours.soft, strokeStyle: colours.soft, lineWidth: this.map.edges.length > 5000 ? 0.8 : 1.6 });
+    const { at } = this.#places(width, height);
+    const isSeen = ([x, y]) => x > -width && x < 2 * width && y > -height && y < 2 * height;
+    for (const point of this.map.points) {
+      const [x, y] = at(point);
+      on.fillRect(x - 0.8, y - 0.8, 1.6, 1.6);
+    }
+    on.beginPath();
+    for (const { shape } of this.map.edges) {
+      const places = shape.map(at);
+      if (places.some(isSeen)) places.forEach(([x, y], i) => (i ? on.lineTo(x, y) : on.moveTo(x, y)));
+    }
+    on.stroke();
+    return this.background;
   }
 
   #drawSection(pen, at, scale, colours) {
@@ -176,6 +252,11 @@ const turned = ([x, y], radius, angle) => [x + radius * Math.cos(angle), y + rad
 function splitAt(text, mark) {
   const place = text.indexOf(mark);
   return place < 0 ? [text, ""] : [text.slice(0, place), text.slice(place + 1)];
+}
+
+/** Where the keyboard draws. */
+function drawCross(pen, x, y, { bad: stroke }) {
+  pen.line([[x - 8, y], [x + 8, y], null, [x, y - 8], [x, y + 8]], { stroke, width: 1.5 });
 }
 
 function drawArea(pen, rim, stroke) {

@@ -7,7 +7,7 @@ import { PlanCommands } from "./plan_commands.js";
 import { MOST_STEPS, bestPlan } from "./optimum.js";
 import { brief, byId, linesOf, oncePerFrame, percent, post, save, say, seconds, whenAtRest } from "./page.js";
 import { comparedSteps, drawCurves, drawSurface, extent, surfaceAxes, surfaceOf } from "./surface.js";
-import { planIn, unmarked } from "./typed.js";
+import { planIn, stepsIn, unmarked } from "./typed.js";
 import { conditions, fits, maxLocalSteps, minDelay, promise } from "./theory.js";
 
 const AT_REST_MS = 150;
@@ -66,12 +66,11 @@ export class PlanView {
     this.onChange();
   }
 
+  /** The H of the lower figure, as they are typed; under a mistake they are chosen as if nothing were typed. */
   compare(text) {
-    const steps = text
-      .split(/[ ,;]+/)
-      .map(Number)
-      .filter((h) => Number.isInteger(h) && h > 0);
-    this.compared = steps.length ? [...new Set(steps)].slice(0, 8) : null;
+    const { steps, mistake } = stepsIn(text, byId("compared"));
+    this.compared = steps;
+    byId("compared-says").textContent = mistake ?? "";
     this.draw();
     this.onChange();
   }
@@ -139,7 +138,7 @@ export class PlanView {
     const tables = this.state.tables();
     if (this.state.hasRadio) return this.#askOnRadio(tables, signal);
     await Promise.all([
-      this.#ask(this.#planPath(), tables, signal, (told) => (this.told = told)),
+      this.#ask(this.#planPath(), tables, signal, (told) => this.#keep(told)),
       this.#ask(`/api/anytime?knows=${this.knows}`, tables, signal, (told) => (this.toldAnytime = told)),
     ]);
   }
@@ -147,7 +146,7 @@ export class PlanView {
   /** First the quick plan; then what rounds make of it. Anytime rounds have no such plan. */
   async #askOnRadio(tables, signal) {
     this.toldAnytime = { lines: [] };
-    await this.#ask(this.#planPath(), tables, signal, (told) => (this.told = told));
+    await this.#ask(this.#planPath(), tables, signal, (told) => this.#keep(told));
     await new Promise((done) => setTimeout(done, PAUSE_MS));
     const { local_steps, round_s } = this.told?.best ?? {};
     if (signal.aborted || !local_steps) return;
@@ -159,6 +158,11 @@ export class PlanView {
       this.delivered = { lines: this.#linesOf(error) };
     }
     this.draw();
+  }
+
+  #keep(told) {
+    this.told = told;
+    this.state.refuse(told.refused ?? []);
   }
 
   #planPath() {
@@ -174,7 +178,7 @@ export class PlanView {
       keep({ best, visits, toml, command, transfers, lines: plan.reason ? [this.state.worded(`No plan is possible: ${plan.reason}.`)] : [] });
     } catch (error) {
       if (error.name === "AbortError") return;
-      keep({ lines: this.#linesOf(error), toml: null });
+      keep({ lines: this.#linesOf(error), refused: error.lines, toml: null });
     }
     this.draw();
   }

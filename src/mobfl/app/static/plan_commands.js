@@ -22,10 +22,13 @@ export class PlanCommands {
     if (!words) return;
     byId("plan-commands-file").hidden = Boolean(told.command);
     const schedule = knows === "nothing" ? "anytime" : `anytime:knows=${knows}`;
-    const onRadio = state.hasRadio ? "which searches by simulation; the plan above is the quick one" : "";
+    const { hasRadio } = state;
+    const noise = state.values.get("training.noise_uploads") > 0;
+    const searches = hasRadio ? "which searches by simulation; the plan above is the quick one" : "";
+    const only = hasRadio ? "which searches by simulation, the only way to plan them on a radio" : "";
     showCommands(byId("plan-command"), [
-      [`mobfl plan ${words}`, onRadio],
-      ...(anytime ? [[`mobfl plan ${words} --for ${schedule}`]] : []),
+      [`mobfl plan ${words}`, searches],
+      ...(anytime || (hasRadio && !noise) ? [[`mobfl plan ${words} --for ${schedule}`, only]] : []),
       [`mobfl train ${this.#task} ${words} --plan mobfl --seed 1 --out run`],
       ["mobfl sweep sweep.toml --out sweep", "the file is below"],
     ]);

@@ -49,7 +49,7 @@ export class PlansFigure {
 
   show(rows, column, label) {
     Object.assign(this, {
-      rows: rows.filter((row) => row.objective !== null && row.objective !== undefined),
+      rows: rows.filter(({ policy }) => policy === "rounds"),
       column,
       label,
     });
@@ -109,12 +109,14 @@ export class PlansFigure {
     }
   }
 
-  /** g(H, ·) on an axis of its own, at the right. */
+  /** g(H, ·) on an axis of its own, at the right; of recorded traffic and of a radio there is no formula of it. */
   #drawBehind(pen, x, y, colours) {
+    const objectives = this.points.map(({ row }) => row.objective);
+    if (objectives.includes(null)) return;
     const road = conditions(this.rowsShown[0].tables);
     if (!road.known) return; // its law is the server's to compute
     const seen = forPictures(road);
-    const most = Math.max(...this.points.map(({ row }) => row.objective));
+    const most = Math.max(...objectives);
     const g = new Axis(0, niceTop(1.1 * most), y.from, y.to);
     this.steps.forEach((h, i) => {
       const least = minDelay(road, h);
@@ -179,8 +181,8 @@ export class PlansFigure {
   }
 
   #sentence({ row, h, t, value }) {
-    const plan = `H = ${h}, T = ${seconds(t)}, seed ${row.seed}, g = ${brief(row.objective)} /s`;
-    return `${row.run}: ${plan}, ${this.label} ${brief(value, 5)}, ${row.status}. Click to show or hide its curve.`;
+    const g = row.objective === null ? "" : `, g = ${brief(row.objective)} /s`;
+    return `${row.run}: H = ${h}, T = ${seconds(t)}, seed ${row.seed}${g}, ${this.label} ${brief(value, 5)}, ${row.status}. Click to show or hide its curve.`;
   }
 }
 

@@ -79,7 +79,7 @@ export class RoadView {
   /** From the first round on, with the plan that was typed or the best one. */
   async #beginWithPlan() {
     const beginning = (this.beginning = {});
-    const { wanted, mistakes } = this.typed ? this.#typedPlan() : await this.#bestPlan(beginning);
+    const { wanted, mistakes } = await this.#wantedPlan(beginning);
     if (this.beginning !== beginning) return;
     this.#forget();
     this.#showLegend();
@@ -91,6 +91,13 @@ export class RoadView {
     if (!wanted) return this.#pause();
     await this.#fetch();
     this.draw();
+  }
+
+  /** None on a road of which a value is wrong, whatever H and T are. */
+  async #wantedPlan(beginning) {
+    const mistake = this.state.mistake();
+    const found = this.typed ? this.#typedPlan() : await this.#bestPlan(beginning);
+    return mistake ? { mistakes: [`${mistake}: see Plan.`] } : found;
   }
 
   /** Only the best plan is written into the fields; what a person types there is left alone. */

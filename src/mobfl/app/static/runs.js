@@ -321,7 +321,7 @@ function trainLines(train) {
 function reasonsOf(train) {
   const reasons = new Map();
   for (const { reason } of train) if (reason) reasons.set(reason, (reasons.get(reason) ?? 0) + 1);
-  return [...reasons].map(([reason, runs]) => `${runs === 1 ? "One run has" : `${runs} runs have`} no command: ${reason}.`);
+  return [...reasons].map(([reason, runs]) => `No command for ${runs === 1 ? "one run" : `${runs} runs`}: ${reason}.`);
 }
 
 /** A piece of the line that a series has. */

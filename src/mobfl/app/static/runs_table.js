@@ -51,7 +51,8 @@ export class RunsTable {
   }
 
   get columns() {
-    const columns = this.byPlan ? OF_PLANS : OF_RUNS;
+    const all = this.byPlan ? OF_PLANS : OF_RUNS;
+    const columns = this.inStudies ? all : all.filter(({ key }) => key !== "study");
     if (this.column === "loss") return columns;
     const kpi = {
       name: `best ${this.label}`,
@@ -64,7 +65,7 @@ export class RunsTable {
 
   /** Other columns or another way of grouping: everything is made anew. */
   reshape(items, { byPlan, column, label }) {
-    Object.assign(this, { byPlan, column, label });
+    Object.assign(this, { byPlan, column, label, inStudies: isInStudies(items) });
     this.lines.clear();
     this.texts.clear();
     this.#showHead();
@@ -73,6 +74,7 @@ export class RunsTable {
 
   /** These items have changed or are new; what is not among `items` any more goes. */
   update(items, changed) {
+    if (isInStudies(items) !== this.inStudies) return this.reshape(items, this);
     this.items = items;
     for (const id of this.texts.keys()) {
       if (items.has(id)) continue;
@@ -194,6 +196,8 @@ export class RunsTable {
     this.#arrange();
   }
 }
+
+const isInStudies = (items) => [...items.values()].some((item) => first(item).study);
 
 /** The mean, with the standard deviation where there are several. */
 function spread(item, of) {

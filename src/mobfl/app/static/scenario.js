@@ -5,17 +5,22 @@ import { wordsOf } from "./words.js";
 
 const SECONDS = ["link.download_s", "link.upload_s"];
 const SHARE_ROUNDING = 1e-9;
+const SHARE_RULES = { gt: 0, le: 1 };
+const CLASS_KEYS = ["share", "min_step_s", "extra_step_s"];
 const SIZES = ["link.model_bytes", "link.downlink_bps", "link.uplink_bps"];
 const RATES = SIZES.slice(1);
 const USUAL_RADIO = "paper-radio"; // whose radio a road gets that had none
 const LIDAR2D_BYTES = 62_632; // in float32
 
 export class ScenarioState {
-  constructor({ fields, presets, labels }) {
+  constructor({ fields, presets, labels, units }) {
     this.worded = wordsOf(labels);
+    this.units = units;
     this.fields = new Map(fields.map((field) => [field.key, field]));
     this.presets = new Map(Object.entries(presets).map(([name, { tables }]) => [name, flat(tables)]));
     this.listeners = [];
+    this.refused = new Set();
+    this.mark = () => {}; // what shows which fields are wrong
     this.use("paper");
   }
 
@@ -25,7 +30,14 @@ export class ScenarioState {
   }
 
   changed() {
+    this.refused = new Set();
     for (const listener of this.listeners) listener();
+  }
+
+  /** Values that the server does not take, by the keys with which its sentences begin. */
+  refuse(lines) {
+    this.refused = new Set(lines.map((line) => line.split(" ", 1)[0]));
+    this.mark();
   }
 
   use(preset) {
@@ -132,27 +144,57 @@ export class ScenarioState {
   #mistake() {
     for (const [key, value] of this.values) {
       const rule = this.brokenRule(key, value);
-      if (rule) return `${key} must be ${rule}, got ${value === null ? "nothing" : value}`;
+      if (rule) return `${key} must be ${rule}, got ${got(value)}`;
     }
-    const shares = this.fleet.reduce((sum, { share }) => sum + share, 0);
-    if (this.fleet.length && !(Math.abs(shares - 1) <= SHARE_ROUNDING)) {
-      return `the shares of fleet must add up to 1, got ${Number(shares.toPrecision(10))}`;
-    }
+    const ofClasses = this.#mistakeOfClasses();
+    if (ofClasses) return ofClasses;
     const [sd, speed] = [this.values.get("traffic.speed_sd_mps"), this.values.get("traffic.speed_mps")];
     return sd > speed ? `traffic.speed_sd_mps must be <= traffic.speed_mps (${speed}), got ${sd}` : null;
+  }
+
+  #mistakeOfClasses() {
+    for (const [place, each] of this.fleet.entries()) {
+      for (const key of CLASS_KEYS) {
+        const rule = this.brokenClassRule(place, key);
+        if (rule) return `fleet.${place}.${key} must be ${rule}, got ${got(each[key])}`;
+      }
+    }
+    const shares = this.#shares;
+    return this.#sharesAddUp ? null : `the shares of fleet must add up to 1, got ${Number(shares.toPrecision(10))}`;
+  }
+
+  get #shares() {
+    return this.fleet.reduce((sum, { share }) => sum + share, 0);
+  }
+
+  get #sharesAddUp() {
+    return this.fleet.length === 0 || Math.abs(this.#shares - 1) <= SHARE_ROUNDING;
+  }
+
+  /** Of a number of a class; what it does not give is that of `compute`. */
+  brokenClassRule(place, key) {
+    const value = this.fleet[place]?.[key];
+    if (key === "share") return brokenNumberRule(value, SHARE_RULES);
+    return value === undefined ? null : this.brokenRule(`compute.${key}`, value);
+  }
+
+  /** Whether a field of a class is marked; all shares are if they do not add up. */
+  isWrongInClass(place, key) {
+    if (this.brokenClassRule(place, key) !== null || this.refused.has(`fleet.${place}.${key}`)) return true;
+    return key === "share" && !this.#sharesAddUp;
+  }
+
+  /** Whether a value's field is marked. */
+  isWrong(key) {
+    return this.brokenRule(key, this.values.get(key)) !== null || this.refused.has(key);
   }
 
   brokenRule(key, value) {
     if (!this.fields.has(key)) return null; // the fleet, which has rules of its own, and what only the server reads
     const { kind, rules, choices } = this.fields.get(key);
     if (kind === "choice") return choices.includes(value) ? null : `one of ${choices.join(", ")}`;
-    if (kind === "range") return null;
-    if (typeof value !== "number" || !Number.isFinite(value)) return "a number";
-    if (rules.gt !== undefined && !(value > rules.gt)) return `> ${rules.gt}`;
-    if (rules.ge !== undefined && !(value >= rules.ge)) return `>= ${rules.ge}`;
-    if (rules.lt !== undefined && !(value < rules.lt)) return `< ${rules.lt}`;
-    if (rules.le !== undefined && !(value <= rules.le)) return `<= ${rules.le}`;
-    return null;
+    if (kind === "range") return brokenRangeRule([value].flat());
+    return brokenNumberRule(value, rules) ?? (kind === "whole" && !Number.isInteger(value) ? "a whole number" : null);
   }
 
   // ---- the address --------------------------------------------------------------------------------
@@ -183,6 +225,27 @@ export class ScenarioState {
     }
     for (const [key, text] of given) this.values.set(key, parsed(text));
   }
+}
+
+function brokenNumberRule(value, rules) {
+  if (typeof value !== "number" || !Number.isFinite(value)) return "a number";
+  if (rules.gt !== undefined && !(value > rules.gt)) return `> ${rules.gt}`;
+  if (rules.ge !== undefined && !(value >= rules.ge)) return `>= ${rules.ge}`;
+  if (rules.lt !== undefined && !(value < rules.lt)) return `< ${rules.lt}`;
+  if (rules.le !== undefined && !(value <= rules.le)) return `<= ${rules.le}`;
+  return null;
+}
+
+/** One whole number, or the least and the most. */
+function brokenRangeRule(ends) {
+  if (!ends.every((end) => Number.isInteger(end) && end > 0)) return "a whole number > 0, or two of them";
+  return ends.length > 1 && ends[0] > ends[1] ? "such that the first is not above the second" : null;
+}
+
+/** What a person typed, for a sentence: what is no number is NaN here. */
+function got(value) {
+  const texts = [value].flat().map((each) => (Number.isNaN(each) ? "something else" : (each ?? "nothing")));
+  return texts.join(" to ");
 }
 
 function isOfRadio(key) {

@@ -5,8 +5,8 @@ import { brief, seconds } from "./page.js";
 const MOST_TIMES = 400; // of a mean: more than a screen can tell apart
 
 /** A plan as a person reads it; MOB-FL's own is marked. */
-export function planOf({ label, plan, local_steps, round_s, objective, own }) {
-  const numbers = objective === null || objective === undefined ? plan : `H = ${local_steps}, T = ${seconds(round_s)}`;
+export function planOf({ label, plan, policy, local_steps, round_s, own }) {
+  const numbers = policy === "rounds" ? `H = ${local_steps}, T = ${seconds(round_s)}` : plan;
   const named = label && label !== plan && !/^[\d.,\s]+$/.test(label) ? `${label}: ` : "";
   return `${named}${numbers ?? "?"}${own ? " (MOB-FL’s)" : ""}`;
 }

@@ -1,6 +1,7 @@
 // A trace of one's own: what its rounds look like beside Poisson's, with its own plan and Theorem 1's.
 
 import { Axis, drawAxes, niceTop } from "./chart.js";
+import { showCommands } from "./commands.js";
 import { Figure } from "./figure.js";
 import { ask, brief, byId, element, linesOf, megabytes, percent, say, seconds } from "./page.js";
 
@@ -36,6 +37,7 @@ export class TraceView {
       section: byId("trace-section").value.trim(),
       tables: JSON.stringify(this.state.tables()),
       knows: this.plan.knows,
+      from: this.state.preset,
       job: job.name,
     });
     const { signal } = job.call;
@@ -116,7 +118,8 @@ export class TraceView {
     if (came.plan.reason) return;
     const scale = scaleOf(came.simulations);
     const histograms = came.simulations.map((each) => histogram(each, scale));
-    byId("trace-result").replaceChildren(this.#takeOver(came), table(came), ...histograms.map(({ box }) => box));
+    const boxes = histograms.map(({ box }) => box);
+    byId("trace-result").replaceChildren(this.#takeOver(came), table(came), ...boxes, commands(came));
     this.figures = histograms.map(({ figure }) => figure);
     this.#draw();
   }
@@ -143,6 +146,16 @@ export class TraceView {
   #draw() {
     for (const figure of this.figures) figure.show();
   }
+}
+
+/** What does the same where the file is: a browser does not tell its folder. */
+function commands({ commands: { needs_file, lines } }) {
+  const [plan, ...others] = lines.map((text) => [text]);
+  const box = element("div", { id: "trace-command" });
+  showCommands(box, [[...plan, "in the folder of the trace"], ...others]);
+  const reads = needs_file ? [element("p", { className: "soft" }, "These read the file that Download TOML under Plan gives.")] : [];
+  const summary = element("summary", {}, "The same on the command line");
+  return element("details", { className: "commands" }, summary, ...reads, box);
 }
 
 /** The plans: what they promise, and what they give on the trace. */

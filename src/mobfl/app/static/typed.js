@@ -1,5 +1,7 @@
 // Numbers as they are being typed: what a field holds, or a sentence in the page's words about what is wrong with it.
 
+const MOST_STEPS = 8; // that one figure can show
+
 /** `{ value }`, or `{ mistake }` if it is not what `rule` says; the field is marked too. */
 function read(field, name, isRight, rule) {
   const value = field.valueAsNumber;
@@ -17,6 +19,18 @@ export function wholeIn(field, name, least) {
 
 export function aboveZeroIn(field, name) {
   return read(field, name, (value) => value > 0, "a number above 0");
+}
+
+/** Several H in one field; none if nothing is typed, or with a sentence about the first that is wrong. */
+export function stepsIn(text, field) {
+  const words = text.split(/[ ,;]+/).filter(Boolean);
+  const wrong = words.find((word) => !/^[1-9]\d{0,6}$/.test(word));
+  const steps = [...new Set(words.map(Number))];
+  let mistake = null;
+  if (wrong !== undefined) mistake = `H to compare must be whole numbers of at least 1, got ${wrong}.`;
+  else if (steps.length > MOST_STEPS) mistake = `H to compare must be at most ${MOST_STEPS} numbers, got ${steps.length}.`;
+  field.setAttribute("aria-invalid", mistake !== null);
+  return { steps: mistake || !steps.length ? null : steps, mistake };
 }
 
 /** H and T as two fields have them, or the sentences. */
