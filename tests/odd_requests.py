@@ -12,6 +12,9 @@ from mobfl.scenario import FIELDS
 from page_server import PageServer
 
 
+_PATIENCE_S = 400.0  # the page gives a trace 300 s, of which the first may take some for compiling
+
+
 class Odd(NamedTuple):
     """One request, as bytes; `{cookie}` and `{host}` are filled in when it is sent."""
 
@@ -213,7 +216,7 @@ def send(page: PageServer, odd: Odd) -> bytes:
     host = f"127.0.0.1:{page.port}".encode()
     text = odd.text.replace(b"{cookie}", page.cookie["Cookie"].encode()).replace(b"{host}", host)
     parts = list[bytes]()
-    with socket.create_connection(("127.0.0.1", page.port), timeout=120) as connection:
+    with socket.create_connection(("127.0.0.1", page.port), timeout=_PATIENCE_S) as connection:
         with suppress(BrokenPipeError, ConnectionResetError):  # it has answered before it had all
             connection.sendall(text)
         with suppress(ConnectionResetError):
