@@ -11,7 +11,6 @@ from mobfl import load_scenario
 from mobfl.scenario import FIELDS
 from page_server import PageServer
 
-
 _PATIENCE_S = 400.0  # the page gives a trace 300 s, of which the first may take some for compiling
 
 
