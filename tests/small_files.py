@@ -16,7 +16,7 @@ from pyarrow import parquet
 from safetensors.numpy import save
 
 from mobfl import InputError
-from mobfl.app.deployments import deployment_now
+from mobfl.app.deployments import Deployment
 from mobfl.app.maps import drawn
 from mobfl.deploy.recorded import read_deployment
 from mobfl.experiments.sweep_file import load_sweep
@@ -266,7 +266,7 @@ def _read_beside(file: Path) -> Crossings:
 
 def _read_events(file: Path) -> object:
     """As the page shows them, as JSON that a browser takes, and as a trace."""
-    json.dumps(deployment_now(file.parent), allow_nan=False).encode()
+    json.dumps(Deployment(file.parent).look(), allow_nan=False).encode()
     return read_deployment(file.parent)
 
 
