@@ -31,6 +31,13 @@ def test_every_station_is_planned_by_itself(tmp_path: Path) -> None:
     assert told["stations"][1]["status"] == "infeasible"
 
 
+def test_a_station_that_cannot_be_planned_is_named(tmp_path: Path) -> None:
+    (tmp_path / "city.toml").write_text('[[stations]]\nname = "plain"\n[[stations]]\nname = "radio"\nradio = {}\n')
+    done = run("plan", "city.toml", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith("station radio: ")
+
+
 def test_rounds_are_simulated_by_station() -> None:
     told = json.loads(run("simulate", "corridor", "--rounds", "200", "--json").stdout)["stations"]
     assert [each["name"] for each in told] == [f"station {number}" for number in range(1, 6)]

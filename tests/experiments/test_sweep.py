@@ -73,6 +73,15 @@ def test_what_two_blocks_ask_for_is_asked_once() -> None:
     assert len(sweep_from_dict(twice).requests) == 1
 
 
+def test_a_city_may_be_swept_over_when_its_cloud_averages(tmp_path: Path) -> None:
+    asked = block(scenarios=["corridor"], plans=["3,5.0"], vary={"cloud.every_rounds": [1, 3]})
+    run_sweep(sweep_from_dict(asked), tmp_path)
+    runs = find_runs(tmp_path)
+    assert len({planned.name for planned in name_runs(sweep_from_dict(asked))}) == len(runs) == 2
+    averages = {run.scenario.cloud.every_rounds: len(run.history.of_station("cloud")) for run in runs}
+    assert averages == {1: 8, 3: 2}
+
+
 def test_long_stays_are_left_out_of_a_trace_and_counted(tmp_path: Path) -> None:
     rows = [f"{i},{10 * i},{10 * i + (900 if i % 10 == 0 else 20)}" for i in range(100)]
     (tmp_path / "trace.csv").write_text("\n".join(["vehicle,enter_s,leave_s", *rows]))

@@ -35,7 +35,8 @@ def plan_stations(
     with working("planning", len(stations)) as progress:
         plans = list[Plan]()
         for place, station in enumerate(stations):
-            plans.append(_plan(at_station(scenario, place), None if crossings is None else crossings[station.name]))
+            passing = None if crossings is None else crossings[station.name]
+            plans.append(_plan_of(station.name, at_station(scenario, place), passing))
             progress(place + 1)
     sections = {station.name: station.section for station in stations}
     if plot is not None:
@@ -62,6 +63,14 @@ def _told(sections: Mapping[str, str], plans: Sequence[Plan]) -> list[dict[str, 
 
 def _status(plans: list[Plan]) -> str:
     return "ok" if all(each.reason is None for each in plans) else "infeasible"
+
+
+def _plan_of(station: str, scenario: Scenario, crossings: "Crossings | None") -> Plan:
+    """Of one station, which is named where its plan cannot be asked for."""
+    try:
+        return _plan(scenario, crossings)
+    except InputError as error:
+        raise InputError(f"station {station}: {line}" for line in error.lines) from None
 
 
 def _plan(scenario: Scenario, crossings: "Crossings | None") -> Plan:

@@ -127,7 +127,8 @@ def _job(request: Request) -> Job:
     job = Job(
         task, request.scenario, request.plan, request.seed, crossings, trace, request.rule, request.local, request.codec
     )
-    _ = job.server  # which finds out whether there is a plan
+    for each in job.stations:
+        _ = each.server  # which finds out whether there is a plan
     return job
 
 
