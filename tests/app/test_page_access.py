@@ -69,8 +69,9 @@ def test_axe_finds_no_violation(visit: Open, axe: str, scheme: str, width: int) 
     assert any(line.startswith("image-alt") for line in page.evaluate(AUDIT))  # it does look
 
 
-def test_axe_finds_no_violation_beside_a_trace(visit: Open, axe: str, tmp_path: Path) -> None:
-    page = visit("#road", width=390)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_no_violation_beside_a_trace_and_a_map(visit: Open, axe: str, tmp_path: Path, scheme: str) -> None:
+    page = visit("#road", width=390, scheme=scheme)
     page.evaluate(f"{axe}; 0")
     enter = np.concatenate([80.0 * k + np.arange(8.0) for k in range(60)])
     write_crossings(Crossings(np.arange(len(enter)), enter, enter + 20.0), tmp_path / "a.csv")
@@ -78,6 +79,12 @@ def test_axe_finds_no_violation_beside_a_trace(visit: Open, axe: str, tmp_path: 
     page.click("#trace-go")
     page.wait_for_selector("#trace-result table")
     opened_wide(page)
+    (tmp_path / "a.net.xml").write_text('<net><edge id="e"><lane shape="0,0 90,50"/></edge></net>')
+    page.set_input_files("#map-file", tmp_path / "a.net.xml")
+    page.click("#map-show")
+    page.get_by_text("a.net.xml: 1 edge.").wait_for()
+    page.locator("#map").press("Enter")
+    page.get_by_text("section: circle:").wait_for()
     assert page.evaluate(AUDIT) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 

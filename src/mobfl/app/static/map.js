@@ -44,7 +44,8 @@ export class MapView {
     try {
       const name = new URLSearchParams({ name: file.name });
       this.map = await ask(`/api/map?${name}`, { method: "POST", body: file });
-      const what = this.map.edges.length ? `${this.map.edges.length} edges` : `${this.map.points.length} positions`;
+      const [count, thing] = this.map.edges.length ? [this.map.edges.length, "edge"] : [this.map.points.length, "position"];
+      const what = `${count} ${thing}${count === 1 ? "" : "s"}`;
       say(byId("map-says"), [`${file.name}: ${what}. Drag to draw a section; the wheel zooms.`], false);
     } catch (error) {
       this.map = null;
