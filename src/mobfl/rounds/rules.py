@@ -255,7 +255,8 @@ def _run_rounds(starts, t, delays, number, there, vehicles, counts, rows, fittin
     _, key, enter, leave, attempt, place, track = vehicles[:7]
     keep_rows = len(rows[0]) > 0
     active = np.empty(len(enter), np.int64)
-    active[:there] = np.arange(there)
+    for j in range(there):  # a slice given to a slice would take a second to compile, for what it says of wrong shapes
+        active[j] = j
     coming = there
     row = 0
     rounding = CLOCK_ROUNDING * max(abs(starts[0]), abs(starts[-1] + t))
