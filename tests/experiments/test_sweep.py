@@ -78,7 +78,7 @@ def test_a_city_may_be_swept_over_when_its_cloud_averages(tmp_path: Path) -> Non
     assert not broken
     assert len({planned.name for planned in name_runs(sweep_from_dict(asked))}) == len(runs) == 2
     averages = {run.scenario.cloud.every_rounds: len(run.history.of_station("cloud")) for run in runs}
-    assert averages == {1: 8, 3: 2}
+    assert averages == {1: 7, 3: 2}  # of eight rounds; the last average is there only after the training has ended
 
 
 def test_long_stays_are_left_out_of_a_trace_and_counted(tmp_path: Path) -> None:
