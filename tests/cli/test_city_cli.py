@@ -32,7 +32,9 @@ def test_every_station_is_planned_by_itself(tmp_path: Path) -> None:
 
 
 def test_a_station_that_cannot_be_planned_is_named(tmp_path: Path) -> None:
-    (tmp_path / "city.toml").write_text('[[stations]]\nname = "plain"\n[[stations]]\nname = "radio"\nradio = {}\n')
+    (tmp_path / "city.toml").write_text(
+        '[[stations]]\nname = "plain"\n[[stations]]\nname = "radio"\nradio = {station_beside_m = 10.0}\n'
+    )
     done = run("plan", "city.toml", cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr.startswith("station radio: ")

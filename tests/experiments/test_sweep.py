@@ -76,10 +76,11 @@ def test_what_two_blocks_ask_for_is_asked_once() -> None:
 def test_a_city_may_be_swept_over_when_its_cloud_averages(tmp_path: Path) -> None:
     asked = block(scenarios=["corridor"], plans=["3,5.0"], vary={"cloud.every_rounds": [1, 3]})
     run_sweep(sweep_from_dict(asked), tmp_path)
-    runs = find_runs(tmp_path)
+    runs, broken = find_runs(tmp_path)
+    assert not broken
     assert len({planned.name for planned in name_runs(sweep_from_dict(asked))}) == len(runs) == 2
     averages = {run.scenario.cloud.every_rounds: len(run.history.of_station("cloud")) for run in runs}
-    assert averages == {1: 8, 3: 2}
+    assert averages == {1: 7, 3: 2}  # of eight rounds; the last average is there only after the training has ended
 
 
 def test_long_stays_are_left_out_of_a_trace_and_counted(tmp_path: Path) -> None:
