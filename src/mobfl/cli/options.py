@@ -4,6 +4,7 @@ import importlib.util
 import math
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from mobfl.mobility.crossings import Crossings
 
 FAILED, WRONG_INPUT, INFEASIBLE = 1, 2, 3
+AT_ONCE_S = 2.0  # a plan that takes longer says that it does
 
 
 def takes_scenario(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -364,6 +366,20 @@ def staged(what: str) -> Iterator[Callable[[float, str, str], None]]:
             seen.append(stage)
 
     yield line
+
+
+@contextmanager
+def planning() -> Iterator[None]:
+    """Where a plan may take minutes: a bar on a terminal, elsewhere a line on stderr if it is not there at once."""
+    late = threading.Timer(AT_ONCE_S, click.echo, ["planning …"], {"err": True})
+    late.daemon = True
+    if not sys.stderr.isatty():
+        late.start()
+    try:
+        with working("planning"):
+            yield
+    finally:
+        late.cancel()
 
 
 @contextmanager

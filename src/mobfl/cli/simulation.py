@@ -16,6 +16,7 @@ from mobfl.cli.options import (
     longest_stay_option,
     need,
     plan_option,
+    planning,
     plot_option,
     section_option,
     seed_option,
@@ -81,7 +82,8 @@ def simulate(
         recorded = crossings if isinstance(crossings, dict) else None
         simulate_stations(loaded, wanted, recorded, rounds, seed, as_json)
         return
-    schedule = server_of(wanted, None, loaded, crossings).schedule
+    with planning():
+        schedule = server_of(wanted, None, loaded, crossings).schedule
     policy = getattr(schedule, "policy", None)
     if isinstance(policy, AdaptivePolicy):
         _follow(loaded, policy, rounds, seed, crossings, as_json, plot)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mobfl.cli.options import INFEASIBLE, console, need, working
+from mobfl.cli.options import INFEASIBLE, console, need, planning, working
 from mobfl.errors import InputError
 from mobfl.planning.planner import plan as best_plan
 from mobfl.planning.plans import Plan
@@ -99,7 +99,8 @@ def simulate_stations(
     for place, station in enumerate(listed(scenario)):
         road = at_station(scenario, place)
         recorded = None if crossings is None else crossings[station.name]
-        policy = getattr(server_of(station.plan or wanted, None, road, recorded).schedule, "policy", None)
+        with planning():
+            policy = getattr(server_of(station.plan or wanted, None, road, recorded).schedule, "policy", None)
         if not isinstance(policy, FixedPlan) or not isinstance(policy.local_steps, int):
             raise InputError(f"--plan must be H,T or mobfl to be simulated at several stations, got {wanted!r}")
         (there,) = traffic[place].crossings

@@ -24,6 +24,7 @@ from mobfl.cli.options import (
     need,
     parse_target,
     plan_option,
+    planning,
     plot_option,
     rule_option,
     scenes_option,
@@ -133,6 +134,7 @@ def train(**given: Any) -> None:
     with compiling_told():
         job = _build_job(asked)
         _check_wishes(asked, goals, job.task)
+        _plan(job)
         history = _run(asked, job)
     _draw(asked, job.task, history)
     _report(asked, goals, job, history)
@@ -183,6 +185,13 @@ def _check_wishes(asked: _Asked, goals: Goals, task: Any) -> None:
             raise InputError(f"--target must name one of {', '.join(known)}, got {name!r}")
     if asked.scenes is not None and not hasattr(task, "forecasts"):
         raise InputError(f"--scenes draws what trajectories predicts, got the task {asked.task}")
+
+
+def _plan(job: "Job") -> None:
+    """Where a radio or sizes decide how long transfers take, it is planned only now."""
+    with planning():
+        for station in job.stations:
+            station.server  # noqa: B018, made once
 
 
 def _run(asked: _Asked, job: "Job") -> "History":
