@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from mobfl.cli import cli
 from mobfl.errors import counted
+from mobfl.theory import KNOWLEDGE
 
 
 def test_summaries_are_whole_in_80_columns() -> None:
@@ -46,7 +47,7 @@ def completed(words: str) -> list[str]:
         ("mobfl simulate --plan any", ["anytime"]),
         ("mobfl plan --set traffic.sp", ["traffic.speed_mps=", "traffic.speed_sd_mps="]),
         ("mobfl parts ru", ["rules"]),
-        ("mobfl plan --for any", ["anytime"]),
+        ("mobfl plan --for any", ["anytime", *(f"anytime:knows={each}" for each in KNOWLEDGE)]),
         ("mobfl deploy --local --task im", ["images"]),
         ("mobfl deploy --local --local-training fedp", ["fedprox"]),
         ("mobfl replay run --plan any", ["anytime"]),

@@ -59,7 +59,7 @@ DEFAULT_WITHIN = "1%"  # of a road with a radio
     "--for",
     "schedule",
     metavar="SCHEDULE",
-    shell_complete=completing_words("anytime", "anytime:knows=leaving"),
+    shell_complete=completing_words("anytime", *(f"anytime:knows={knows}" for knows in theory.KNOWLEDGE)),
     help="What is planned: rounds of one H (the default), or anytime rounds, `anytime` or `anytime:knows=leaving`.",
 )
 @click.option(
