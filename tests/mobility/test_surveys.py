@@ -2,6 +2,7 @@
 
 import csv
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -139,6 +140,15 @@ def test_traffic_of_all_edges_in_one_pass(town: tuple[Path, Path]) -> None:
 
 def run(*words: str | Path) -> Result:
     return CliRunner().invoke(cli, [str(word) for word in words], catch_exceptions=True)
+
+
+def test_a_map_without_the_extra_for_figures_names_it(
+    town: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("matplotlib", "matplotlib.cm", "matplotlib.colors"):
+        monkeypatch.setitem(sys.modules, name, None)
+    done = run("sections", town[0], "--trace", town[1], "--plot", tmp_path / "s.png")
+    assert str(done.exception) == "drawing a figure needs the extra 'figures': pip install 'mobfl[figures]'"
 
 
 def test_sections_are_listed_written_and_drawn(town: tuple[Path, Path], tmp_path: Path) -> None:

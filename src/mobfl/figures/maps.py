@@ -61,15 +61,15 @@ def draw_sections(
         numbered: How many have a number.
         file: PNG, PDF or SVG.
     """
-    from matplotlib import colormaps
-    from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import Normalize
-
     if not ranked or any(places[each.name].centre is None for each in ranked):
         raise InputError("a map must have sections whose places are known, got none: give the network")
-    most, colours = max(each.crossings_per_hour for each in ranked), colormaps["viridis_r"]
+    most = max(each.crossings_per_hour for each in ranked)
     with canvas(file, _MAP_IN) as figure:
-        axes = figure.subplots()
+        from matplotlib import colormaps
+        from matplotlib.cm import ScalarMappable
+        from matplotlib.colors import Normalize
+
+        axes, colours = figure.subplots(), colormaps["viridis_r"]
         draw_network(axes, network)
         for rank, each in reversed(list(enumerate(ranked, start=1))):
             place, share = places[each.name], each.crossings_per_hour / most
