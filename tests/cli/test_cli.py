@@ -78,6 +78,7 @@ def test_classes_stand_beside_a_plan_for_anytime_rounds() -> None:
     [
         (["--day", "--keep-tracks"], "--day must come without --keep-tracks, got both"),
         (["--duration", "-5"], "--duration must be > 0 s, got -5"),
+        (["--section", "edge:a"], "--section goes with --trace or --sumo"),
     ],
 )
 def test_traffic_that_cannot_be_made_is_named(tmp_path: Path, arguments: list[str], line: str) -> None:

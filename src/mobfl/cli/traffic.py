@@ -95,6 +95,8 @@ def traffic(
         raise InputError(f"--duration must be > 0 s, got {duration:g}")
     if trace is None and (longest_stay_s is not None or gap_s is not None):
         raise InputError("--longest-stay and --gap go with --trace")
+    if section is not None and trace is None and sumo is None and not (day or loaded.is_city):
+        raise InputError("--section goes with --trace or --sumo")
     drive = _Drive(duration, warmup, step, seed)
     if day:
         _refuse(
