@@ -90,6 +90,16 @@ def test_what_is_wanted_is_cut_out_beside_the_baseline() -> None:
         Wanted(only={"traffic.odd": 1}).of(sweep)
 
 
+def test_a_study_is_chosen_by_a_part_of_its_title() -> None:
+    sweep = sweep_from_dict(asked(vary={"traffic.arrivals_per_s": [0.1, 0.5]}, study="λ = {traffic.arrivals_per_s}/s"))
+    one = Wanted(studies=["= 0.5"], seeds=[1], plans=["anytime"]).of(sweep)
+    assert labels(one) == [(1, "λ = 0.5/s", BASE), (1, "λ = 0.5/s", "anytime")]
+    assert labels(Wanted(studies=["0.5", "0.1"]).of(sweep)) == labels(sweep)
+    with pytest.raises(InputError) as caught:
+        Wanted(studies=["λ = 0.5", "λ = 2"]).of(sweep)
+    assert str(caught.value) == "study must be a part of the title of λ = 0.1/s or λ = 0.5/s, got 'λ = 2'"
+
+
 def test_the_packaged_arena_is_what_was_asked_for() -> None:
     assert {"arena", "arena-quick"} <= set(packaged_sweeps())
     sweep = load_sweep("arena", generated=True)
@@ -187,6 +197,7 @@ def test_one_command_trains_compares_and_takes_in_what_is_ones_own(
         (["--seeds", "one"], "--seeds must be whole numbers or ranges such as 1-5, got 'one'"),
         (["--seeds", "5-1"], "--seeds must have ranges of 1 to 10000 that go up, got '5-1'"),
         (["--seeds", "1-99999"], "--seeds must have ranges of 1 to 10000 that go up, got '1-99999'"),
+        (["--study", "λ = 7"], "--study must be a part of the title of λ = 0.1/s, random split or"),
         (["--only", "nonsense"], "--only must be TABLE.KEY=VALUE"),
         (["--only", "road.length_m=400", "--only", "road.length_m=500"], "--only must give road.length_m once"),
         (["--quick", "--targets", "banana=80%"], "--targets must be of loss, top_1"),

@@ -36,6 +36,7 @@ class _Asked(NamedTuple):
     source: str | None
     data: Path | None
     seeds: str | None
+    studies: tuple[str, ...]
     only: tuple[str, ...]
     settings: tuple[str, ...]
     plans: tuple[str, ...]
@@ -71,6 +72,7 @@ def _many(flag: str, name: str, metavar: str, text: str, complete: Complete | No
     "--data", type=click.Path(path_type=Path), metavar="FOLDER", help="Real data; without it, generated data."
 )
 @click.option("--seeds", metavar="A,B,…", help="Instead of the arena's: 1,2,3 or 1-5.")
+@_many("--study", "studies", "TEXT", "Only studies with this text in their titles")
 @_many("--only", "only", "TABLE.KEY=VALUE", "Only runs whose scenario has this value")
 @_many("--set", "settings", "TABLE.KEY=VALUE", "Change one value of all scenarios", complete_setting)
 @_many(
@@ -93,7 +95,7 @@ def arena(**given: Any) -> None:
     """Train algorithms on identical vehicles, delays, samples and batches, and compare them with MOB-FL's plan.
 
     A packaged sweep and its report: seeds in turn, the same command continues where it was stopped, and pieces of it
-    (TASK, --seeds, --only, --plans) add up in one folder. An algorithm of your own enters by its name:
+    (TASK, --seeds, --study, --only, --plans) add up in one folder. An algorithm of your own enters by its name:
     --plans MODULE:OBJECT, --rules MODULE:OBJECT, ….
     """
     asked = _Asked(**given)
@@ -131,6 +133,7 @@ def _wanted(asked: _Asked) -> "Sweep":
     return Wanted(
         asked.task,
         [] if asked.seeds is None else _seeds(asked.seeds),
+        asked.studies,
         _each_once("--only", asked.only),
         dict(parse_setting(each, "--set") for each in asked.settings),
         asked.plans,

@@ -17,6 +17,7 @@ class Wanted:
     Args:
         task: Only its runs; of a task that the sweep does not have, the first task's runs with this one instead.
         seeds: These instead of the sweep's own.
+        studies: Only studies with one of these in their titles.
         only: Scenario keys with the values that a run must have.
         settings: Scenario keys with values that all runs get.
         plans: Labels or plans of entries, beside the baseline; whatever is no entry's enters as a new one.
@@ -27,6 +28,7 @@ class Wanted:
 
     task: str | None = None
     seeds: Sequence[int] = ()
+    studies: Sequence[str] = ()
     only: Mapping[str, Any] | None = None
     settings: Mapping[str, Any] | None = None
     plans: Sequence[str] = ()
@@ -36,7 +38,8 @@ class Wanted:
 
     def of(self, sweep: Sweep) -> Sweep:
         """The sweep with these runs, in its order."""
-        requests = _with_entries(self._of_task(sweep.requests), sweep.comparison.baseline, self)
+        requests = _of_studies(self._of_task(sweep.requests), self.studies)
+        requests = _with_entries(requests, sweep.comparison.baseline, self)
         requests = [each for each in requests if _has(each, self.only or {})]
         if self.settings:
             requests = [_changed(each, self.settings) for each in requests]
@@ -82,6 +85,14 @@ class Wanted:
 
 
 _PARTS = ("rule", "local", "codec")
+
+
+def _of_studies(requests: Sequence[Request], wanted: Sequence[str]) -> list[Request]:
+    titles = dict.fromkeys(each.study for each in requests)
+    for text in wanted:
+        if not any(text in title for title in titles):
+            raise InputError(f"study must be a part of the title of {' or '.join(titles)}, got {text!r}")
+    return [each for each in requests if not wanted or any(text in each.study for text in wanted)]
 
 
 def _is(request: Request, name: str) -> bool:
