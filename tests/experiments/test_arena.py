@@ -13,12 +13,13 @@ from fake_task import CountingTask
 from mobfl import InputError, Job, run_sweep, train
 from mobfl.cli import cli
 from mobfl.experiments.arena import Wanted
-from mobfl.experiments.folder import read_sweep
+from mobfl.experiments.folder import RUNS, read_sweep
 from mobfl.experiments.studies import read_studies
 from mobfl.experiments.sweep_file import Sweep, load_sweep, packaged_sweeps, sweep_from_dict
 from mobfl.learning.codecs import codec_named
 from mobfl.learning.local import local_named
 from mobfl.learning.vehicles import Vehicles
+from mobfl.runs import sources
 from mobfl.runs.job import training_site
 from mobfl.scenario import Scenario
 from mobfl.servers.names import server_of
@@ -167,6 +168,20 @@ def test_pieces_add_up_in_one_folder_and_finished_runs_are_not_repeated(tmp_path
     assert [each.label for each in read_sweep(tmp_path).entries] == [BASE, "anytime", "MEDIAN"]
     run_sweep(renamed, tmp_path)
     assert [each.label for each in read_sweep(tmp_path).entries] == ["MEDIAN"]
+
+
+def test_pieces_of_another_state_of_the_code_do_not_add_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sweep, notices = sweep_from_dict(asked()), list[str]()
+    with monkeypatch.context() as before:
+        before.setattr(sources, "code", lambda: "0123456789ab")
+        run_sweep(Wanted(seeds=[1], plans=["anytime"]).of(sweep), tmp_path, add=True)
+    run_sweep(Wanted(seeds=[2], plans=["median"]).of(sweep), tmp_path, add=True, notice=notices.append)
+    (study,) = read_studies(tmp_path)
+    assert {name: sorted(runs) for name, runs in study.by_name.items()} == {BASE: [2], "median": [2]}
+    assert notices == [
+        f"2 runs in {tmp_path / RUNS} were made by another state of mobfl's code, stay as they are and are left out:"
+        f" all that this sweep asks for is computed by today's, {sources.code()}"
+    ]
 
 
 def test_one_command_trains_compares_and_takes_in_what_is_ones_own(

@@ -78,6 +78,13 @@ def test_comparing_averages_over_the_seeds_of_a_plan_and_of_nothing_else(results
     assert (rows[5, 0.1]["least"], rows[5, 0.1]["most"]) == (min(values), max(values))
 
 
+def test_comparing_puts_the_best_first(results: Results) -> None:
+    for metric, sign in (("best_count", -1), ("last_count", -1), ("min_loss", 1)):
+        means = [row["mean"] for row in results.compare(metric).to_pylist()]
+        assert len(set(means)) > 1
+        assert means == sorted(means, key=lambda mean: sign * mean)
+
+
 def test_times_to_a_target_are_those_of_the_histories(results: Results, folder: Path) -> None:
     for column, target in (("count", 20.0), ("loss", 15.0), ("loss", -1.0), ("loss", 1000.0)):
         times = results.times_to(column, target)

@@ -39,6 +39,7 @@ class StoredSweep:
     hopeless: int  # plans of its grids that were left out
     entries: tuple[Entry, ...]
     comparison: Comparison = NO_COMPARISON
+    code: str = ""  # the state of mobfl's sources that computes them, where that is told
 
 
 _DAMAGED = ".damaged-"
@@ -63,16 +64,21 @@ def set_aside_so_far(out: Path) -> dict[str, str]:
 
 
 def write_sweep(out: Path, sweep: StoredSweep) -> None:
-    content = {"title": sweep.title, "hopeless_plans": sweep.hopeless, "runs": [asdict(each) for each in sweep.entries]}
+    entries = [asdict(each) for each in sweep.entries]
+    content = {"title": sweep.title, "hopeless_plans": sweep.hopeless, "code": sweep.code, "runs": entries}
     comparison = {"baseline": sweep.comparison.baseline, "targets": [str(each) for each in sweep.comparison.targets]}
     write_json(out / SWEEP, content | (comparison if sweep.comparison.baseline else {}))
 
 
 def added_to(out: Path, sweep: StoredSweep) -> StoredSweep:
-    """The sweep, with the runs that the folder already has; of two with the same place the new one counts."""
-    if not (out / SWEEP).exists():
+    """The sweep, with the runs that the folder already has; of two with the same place the new one counts.
+
+    Runs of other code are left out: they do not compare.
+    """
+    before = read_sweep(out) if (out / SWEEP).exists() else None
+    if before is None or before.code != sweep.code:
         return sweep
-    entries = {(each.run, each.study): each for each in (*read_sweep(out).entries, *sweep.entries)}
+    entries = {(each.run, each.study): each for each in (*before.entries, *sweep.entries)}
     return replace(sweep, entries=tuple(entries.values()))
 
 
@@ -81,7 +87,8 @@ def read_sweep(out: Path) -> StoredSweep:
     try:
         entries = tuple(_entry(each) for each in content["runs"])
         comparison = Comparison.of(str(content.get("baseline", "")), map(str, content.get("targets", ())))
-        return StoredSweep(str(content["title"]), int(content["hopeless_plans"]), entries, comparison)
+        code = str(content.get("code", ""))
+        return StoredSweep(str(content["title"]), int(content["hopeless_plans"]), entries, comparison, code)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"{out / SWEEP} must list a sweep's runs, got {error!r}") from None
 

@@ -104,18 +104,23 @@ class Results(Displayed, Tabular):
         return self.query(f"SELECT * FROM runs {_condition(where)} ORDER BY {sort or 'run'}")
 
     def compare(self, metric: str, where: str | None = None) -> pa.Table:
-        """A row per plan and setting: the metric's mean, spread (sd), least and most over seeds of finished runs.
+        """A row per plan and setting, the best first: the metric's mean, spread (sd), least and most over seeds.
+
+        Finished runs only. Less is better, save for KPIs of which more is.
 
         Args:
             metric: A column of `runs`, such as `min_loss`.
             where: Which runs, as in `select`.
         """
+        kpi = self.kpis.get(metric.removeprefix("best_").removeprefix("last_"))
+        order = "DESC" if kpi is not None and kpi.more_is_better else "ASC"
         same = ("task", "plan", "policy", *PARTS, "local_steps", "round_s", "objective", "data", "trace", *TABLES)
         return self.query(
             f"""SELECT {", ".join(f"any_value({name}) AS {name}" for name in same)}, count(DISTINCT seed) AS seeds,
                        avg({metric}) AS mean, stddev_samp({metric}) AS sd, min({metric}) AS least,
                        max({metric}) AS most
-            FROM (SELECT * FROM runs {_condition(where)}) WHERE status = 'done' GROUP BY identity ORDER BY task, mean"""
+            FROM (SELECT * FROM runs {_condition(where)}) WHERE status = 'done'
+            GROUP BY identity ORDER BY task, mean {order} NULLS LAST"""
         )
 
     def times_to(self, column: str, target: float) -> dict[str, float | None]:

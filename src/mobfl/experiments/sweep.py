@@ -220,7 +220,8 @@ def run_sweep(
         workers: Processes that train at once.
         ray: The address of a Ray cluster to train on; None trains here.
         checkpoint_s: Seconds of wall-clock time between a run's checkpoints.
-        add: Keep what the folder's report shows already, so that a sweep can be run piece by piece.
+        add: Keep what the folder's report shows already, so that a sweep can be run piece by piece; runs of other code
+            are left out.
         progress: True shows how far it is; a function is told twice a second how far each run is.
         notice: Is told a sentence for every run that was damaged, and was set aside and computed again; and one if the
             folder has runs that another state of the code made.
@@ -234,7 +235,8 @@ def run_sweep(
     run_folder.make(out / RUNS)
     with run_folder.locked(out):
         before = set_aside_so_far(out)
-        stored = StoredSweep(sweep.title, sweep.hopeless, tuple(map(_entry, runs)), sweep.comparison)
+        entries, code = tuple(map(_entry, runs)), run_folder.versions()["code"]
+        stored = StoredSweep(sweep.title, sweep.hopeless, entries, sweep.comparison, code)
         write_sweep(out, added_to(out, stored) if add else stored)
         for sentence in _of_other_code(out, [run.name for run in runs]):
             notice(sentence)
@@ -259,9 +261,9 @@ def _of_other_code(out: Path, names: Sequence[str]) -> list[str]:
     if not count:
         return []
     made_by = f"{'was' if count == 1 else 'were'} made by another state of mobfl's code"
-    kept = f"{'stays' if count == 1 else 'stay'} as {'it is' if count == 1 else 'they are'}"
+    kept = "stays as it is and is left out" if count == 1 else "stay as they are and are left out"
     rest = f"all that this sweep asks for is computed by today's, {now}"
-    return [f"{counted(count, 'run')} in {out / RUNS} {made_by} and {kept}: {rest}"]
+    return [f"{counted(count, 'run')} in {out / RUNS} {made_by}, {kept}: {rest}"]
 
 
 def _told(work: Mapping[str, float], states: Mapping[str, State]) -> tuple[float, str]:
