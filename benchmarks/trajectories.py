@@ -3,18 +3,20 @@
     python benchmarks/trajectories.py ARGOVERSE_FOLDER
 
 Ratios are medians over alternating runs in this one process, one thread each, with their range, of processor time, so
-that other work on the machine matters less. Training: steps of 64 scenes at widths 16 and 32, with batching, forward
-and backward pass and the SGD step, against `plain_lanegcn.py` with the same parameters. Evaluation: the forward pass,
-batches being kept as a run keeps them; the plain way finds its pairs again. Both must come to the same loss and
-the same gradients. Preparation: a sequence from its CSV to a scene with all its relations
-and pairs, against pandas reading the same CSV and putting its rows into tracks one by one, which is only the first
-part of it. Without an argument, training on the generated town.
+that other work on the machine matters less; only two threads against one are of wall-clock time. Training: steps of 64
+scenes at widths 16 and 32, with batching, forward and backward pass and the SGD step, against `plain_lanegcn.py` with
+the same parameters. Evaluation: the forward pass, batches being kept as a run keeps them; the plain way finds its pairs
+again. Both must come to the same loss and the same gradients. Two vehicles: side by side against one after the other;
+both must learn the same bytes. Preparation: a sequence from its CSV to a scene with all its relations and pairs,
+against pandas reading the same CSV and putting its rows into tracks one by one, which is only the first part of it.
+Without an argument, training on the generated town.
 """
 
 import statistics
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +24,7 @@ import pandas as pd
 import torch
 from plain_lanegcn import plain_forward
 
+from mobfl import SgdTerms
 from mobfl.files.cache import cache_folder
 from mobfl.learning.torch_steps import prepare_cpu
 from mobfl.tasks.trajectories.argoverse1 import sequence_files
@@ -30,22 +33,28 @@ from mobfl.tasks.trajectories.lanegcn import LaneGCN
 from mobfl.tasks.trajectories.loss import lanegcn_loss
 from mobfl.tasks.trajectories.scenes import Scene, scene_of
 from mobfl.tasks.trajectories.sources import Town, argoverse_sources
-from mobfl.tasks.trajectories.store import Source, open_store
+from mobfl.tasks.trajectories.store import SceneStore, Source, open_store
+from mobfl.tasks.trajectories.task import TrajectoryTask
 
-BATCH, REPEATS = 64, 5
+BATCH, REPEATS, STEPS = 64, 5, 8
 
 
-def ratio(peer: Callable[[], object], ours: Callable[[], object], repeats: int) -> str:
+def ratio(
+    peer: Callable[[], object],
+    ours: Callable[[], object],
+    repeats: int,
+    clock: Callable[[], float] = time.process_time,
+) -> str:
     """How many times as long the peer takes."""
     peer()
     ours()
     ratios = []
     for _ in range(repeats):
-        begin = time.process_time()
+        begin = clock()
         peer()
-        middle = time.process_time()
+        middle = clock()
         ours()
-        ratios.append((middle - begin) / (time.process_time() - middle))
+        ratios.append((middle - begin) / (clock() - middle))
     return f"{statistics.median(ratios):.2f} [{min(ratios):.2f}, {max(ratios):.2f}]"
 
 
@@ -88,6 +97,24 @@ def assert_same_work(evaluate: Callable[[bool], float], model: LaneGCN, scenes: 
     assert float((gradients[0] - gradients[1]).norm() / gradients[0].norm()) < 1e-3
 
 
+def two_vehicles(store: SceneStore, width: int) -> None:
+    """One after the other, and side by side as a run with two workers trains them."""
+    task = TrajectoryTask(store, store, width)
+    start, batches = task.initial_weights(0), np.random.default_rng(0).integers(len(store), size=(2, STEPS, BATCH))
+
+    def learnt(vehicle: int) -> list[bytes]:
+        return [each.tobytes() for each in task.local_steps(start, batches[vehicle], SgdTerms(0.01)).values()]
+
+    with ThreadPoolExecutor(2) as pool:
+        both = list(pool.map(learnt, (0, 1)))
+        assert both == [learnt(0), learnt(1)]
+        assert both[0] != both[1]
+        found = ratio(
+            lambda: [learnt(0), learnt(1)], lambda: list(pool.map(learnt, (0, 1))), REPEATS, time.perf_counter
+        )
+    print(f"two vehicles of {STEPS} steps on one thread / on two, width {width}: {found}", flush=True)
+
+
 def by_pandas(file: Path) -> dict[str, list[tuple[float, float, float]]]:
     tracks: dict[str, list[tuple[float, float, float]]] = {}
     for _, row in pd.read_csv(file).iterrows():
@@ -122,6 +149,7 @@ def main() -> None:
     )
     for width in (16, 32):
         training(scenes, width)
+        two_vehicles(store, width)
 
 
 if __name__ == "__main__":

@@ -186,6 +186,12 @@ def _put_number(builder: Any, address: Any, at: Any, number: Any) -> Any:
 put_number = _operation(_put_number, types.intp, types.intp, types.float32, gives=types.none)
 put_pair = _operation(_put_pair, types.intp, types.intp, types.float32, gives=types.none)  # the same number twice
 put = _operation(_put, types.intp, types.intp, types.intp, gives=types.none)  # into a list of offsets
+number = _operation(  # the single number that stands `at` numbers after an address
+    lambda builder, address, at: builder.load(pointer(builder, address, at, FLOAT)),
+    types.intp,
+    types.intp,
+    gives=types.float32,
+)
 get = _operation(offset, types.intp, types.intp, gives=types.intp)  # from it
 store = _operation(_store, types.intp, types.intp, VECTOR, gives=types.none)
 

@@ -7,6 +7,7 @@ relation are multiplied by that relation's matrix together.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -43,10 +44,10 @@ class Blocks:
         return within[np.minimum(self.firsts + BLOCK, self.ends)] - within[self.firsts]
 
     def within(self, hops: int) -> "Part":
-        return Part((self.firsts, self.counts(hops)), self._entries)
+        return Part((self.firsts, self.counts(hops)), self.ends, self._entries)
 
     @property
-    def _entries(self) -> tuple[Integers, ...]:
+    def _entries(self) -> tuple[Integers, Integers, Integers, Integers, Integers, Integers]:
         return self.bounds, self.rows, self.sources, self.more_bounds, self.more_rows, self.more_sources
 
     def edges(self) -> tuple[Integers, Integers, Integers]:
@@ -59,12 +60,12 @@ class Blocks:
         return self.firsts[bucket // KINDS] + rows, bucket % KINDS, sources
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(NamedTuple):
     """The nodes that a layer computes: the first ones of each block; and who takes in whom."""
 
     spans: tuple[Integers, Integers]  # blocks' first nodes, and how many of their nodes
-    entries: tuple[Integers, ...]
+    ends: Integers  # where the nodes of blocks' scenes end
+    entries: tuple[Integers, Integers, Integers, Integers, Integers, Integers]
 
 
 def blocks_of(relations: Sequence[Relations], orders: Sequence[NDArray[np.int64]], hops: NDArray[np.int8]) -> Blocks:

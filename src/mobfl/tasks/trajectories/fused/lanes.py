@@ -1,7 +1,7 @@
 """LaneGCN's lane convolution: a node's own features and those of its neighbours, each relation through its matrix.
 
 Of a block of nodes and a relation, what the nodes take in is summed first and multiplied afterwards; nodes that have no
-such neighbour are left out of the product.
+such neighbour are left out of the product. A block goes through the whole layer while it is in the nearest cache.
 """
 
 from typing import Any
@@ -14,13 +14,25 @@ from torch import Tensor
 from mobfl.tasks.products import ROUND, add_outer, multiply, multiply_rows
 from mobfl.tasks.trajectories.fused.blocks import BLOCK, Part
 from mobfl.tasks.trajectories.fused.linear import Norm, arrays
-from mobfl.tasks.trajectories.fused.residual import residual, residual_back
+from mobfl.tasks.trajectories.fused.residual import (
+    FOUND,
+    Half,
+    active_slopes,
+    by_parameters,
+    layer_of,
+    residual_rows,
+    residual_rows_back,
+    stacked,
+    work_in,
+    work_of,
+)
 from mobfl.tasks.trajectories.lane_graph import KINDS
 from mobfl.tasks.vectors import (
     ADD,
     LANES,
     ONE,
     SET,
+    ZERO,
     address,
     after,
     entry,
@@ -30,8 +42,11 @@ from mobfl.tasks.vectors import (
     load,
     plus,
     put,
+    spread,
     store,
 )
+
+_ZERO = np.float32(0)
 
 
 def lane_convolution(
@@ -48,35 +63,39 @@ def lane_convolution(
 class _LaneConvolution(torch.autograd.Function):
     @staticmethod
     def forward(context: Any, channels: int, part: Part, nodes: Tensor, matrices: Tensor, *others: Tensor) -> Tensor:
-        gathered = torch.empty_like(nodes)
-        turned = matrices.detach().transpose(1, 2).contiguous()
-        _forward(*arrays(nodes, turned), *part.spans, part.entries, *_work(nodes), gathered.numpy())
-        out, context.kept, saved = residual(channels, gathered, nodes, others, part.spans)
-        context.save_for_backward(nodes, matrices, *saved)
-        context.part = part
+        matrix, norms = stacked(others)
+        gathered, out, found = torch.empty_like(nodes), torch.empty_like(nodes), nodes.new_empty(len(nodes), FOUND)
+        _forward(
+            *arrays(nodes, matrices.transpose(1, 2).contiguous()),
+            part,
+            _work(nodes),
+            (Half.of(channels, matrix, norms), work_of(nodes)),
+            *arrays(gathered, found, out),
+        )
+        context.save_for_backward(nodes, matrices, gathered, found, out, matrix, norms)
+        context.channels, context.part = channels, part
         return out
 
     @staticmethod
     def backward(context: Any, slopes: Tensor) -> tuple[Tensor | None, ...]:
-        nodes, matrices, *saved = context.saved_tensors
-        part: Part = context.part
-        by_gathered, by_nodes, *by_others = residual_back(slopes, context.kept, tuple(saved), part.spans)
-        by_matrices = torch.zeros_like(matrices)
+        nodes, matrices, gathered, found, out, matrix, norms = context.saved_tensors
+        by_nodes, by_matrices = torch.empty_like(nodes), torch.zeros_like(matrices)
+        by_matrix, by_norms = torch.zeros_like(matrix), torch.zeros_like(norms)
         _backward(
-            *arrays(by_gathered, nodes, matrices.contiguous()),
-            *part.spans,
-            part.entries,
-            *_work(nodes),
-            *arrays(by_nodes, by_matrices),
+            *arrays(slopes.contiguous(), nodes, matrices.contiguous()),
+            context.part,
+            _work(nodes),
+            (Half.of(context.channels, matrix, norms), work_of(nodes)),
+            *arrays(gathered, found, out, by_nodes, by_matrices, by_matrix, by_norms),
         )
-        return None, None, by_nodes, by_matrices.transpose(1, 2), *by_others
+        return None, None, by_nodes, by_matrices.transpose(1, 2), *by_parameters(by_matrix, by_norms)
 
 
 def _work(nodes: Tensor) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """Room for sums and products of a block's rows, and for lists of offsets, of which the last is 0, width, …"""
+    """Room for sums, products and two gradients of a block's rows, and for lists of offsets; the last is 0, width, …"""
     lists = np.zeros((3, BLOCK + ROUND), np.int64)
     lists[2] = np.arange(BLOCK + ROUND) * nodes.shape[1]
-    return nodes.new_zeros(2, BLOCK + ROUND, nodes.shape[1]).numpy(), lists
+    return nodes.new_zeros(4, BLOCK + ROUND, nodes.shape[1]).numpy(), lists
 
 
 @kernel
@@ -153,38 +172,64 @@ def _scatter(products, width, entries, bucket, span, out):
 
 
 @entry
-def _forward(nodes, matrices, firsts, counts, tables, rooms, lists, out):
-    width, x, w, y = nodes.shape[1], address(nodes), address(matrices), address(out)
-    entries = _addresses(tables)
+def _forward(nodes, matrices, part, rooms_and_lists, half, gathered, found, out):
+    (firsts, counts), (rooms, lists), width = part.spans, rooms_and_lists, nodes.shape[1]
+    x, w, g, y = address(nodes), address(matrices), address(gathered), address(out)
+    entries, layer, residual_work = _addresses(part.entries), layer_of(half[0]), work_in(half[1])
     lefts, rows, _ = work = (address(lists), address(lists[1]), address(rooms))
-    filler = (address(rooms[1]) - y) // 4
+    filler, places = (address(rooms[1]) - g) // 4, (g, x, address(found), y)
     for block in range(len(firsts)):
-        count, at = np.intp(counts[block]), firsts[block] * width
-        multiply(after(x, at), width, ONE, w, after(y, at), (count, width, width), SET)
+        first, count = np.intp(firsts[block]), np.intp(counts[block])
+        at = first * width
+        multiply(after(x, at), width, ONE, w, after(g, at), (count, width, width), SET)
         for kind in range(1, KINDS):
             bucket, matrix = block * KINDS + kind, after(w, kind * width * width)
             begin, end = span = _takers(entries, bucket, count)
             if end > begin:
                 _find(entries, bucket, span, at, filler, x, width, work)
-                multiply_rows((x, lefts), matrix, (y, rows), (end - begin, width, width), ADD)
+                multiply_rows((x, lefts), matrix, (g, rows), (end - begin, width, width), ADD)
+        residual_rows((first, count), width, places, layer, residual_work)
+
+
+@kernel
+def _clear(place, numbers):
+    for c in range(0, numbers, LANES):
+        store(place, c, spread(_ZERO))
 
 
 @entry
-def _backward(slopes, nodes, matrices, firsts, counts, tables, rooms, lists, by_nodes, by_matrices):
-    width, x, w, dy = nodes.shape[1], address(nodes), address(matrices), address(slopes)
-    dx, dw, entries = address(by_nodes), address(by_matrices), _addresses(tables)
+def _backward(
+    slopes, nodes, matrices, part, rooms_and_lists, half, gathered, found, out, by_nodes, by_matrices, by_matrix,
+    by_norms,
+):  # fmt: skip
+    (firsts, counts), ends, (rooms, lists), width = part.spans, part.ends, rooms_and_lists, nodes.shape[1]
+    x, w, y, dy, dx, dw = (
+        address(nodes), address(matrices), address(out), address(slopes), address(by_nodes), address(by_matrices),
+    )  # fmt: skip
+    entries, layer, residual_work = _addresses(part.entries), layer_of(half[0]), work_in(half[1])
     lefts, rows, _ = work = (address(lists), address(lists[1]), address(rooms))
-    products, in_order = address(rooms[1]), address(lists[2])
+    products, active, dg, in_order = address(rooms[1]), address(rooms[2]), address(rooms[3]), address(lists[2])
+    places = address(gathered), address(found)
+    by_layer = address(by_matrix), address(by_norms), address(by_norms[2])
+    ready = 0  # the blocks whose gradients have been begun: a block adds to those of its whole scene
     for block in range(len(firsts)):
-        count, at = np.intp(counts[block]), firsts[block] * width
-        multiply(after(x, at), ONE, width, after(dy, at), dw, (width, width, count), ADD)
-        multiply(after(dy, at), width, ONE, w, after(dx, at), (count, width, width), ADD)
+        while ready < len(firsts) and ends[ready] == ends[block]:
+            first, count = np.intp(firsts[ready]), np.intp(counts[ready])
+            active_slopes((first, count), width, y, dy, after(dx, first * width))
+            _clear(after(dx, (first + count) * width), (min(BLOCK, ends[ready] - first) - count) * width)
+            ready += 1
+        first, count = np.intp(firsts[block]), np.intp(counts[block])
+        span, at = (first, count), first * width
+        active_slopes(span, width, y, dy, active)
+        residual_rows_back(span, width, places, layer, (active, dg, *by_layer), residual_work)
+        multiply(after(x, at), ONE, width, dg, dw, (width, width, count), ADD)
+        multiply(dg, width, ONE, w, after(dx, at), (count, width, width), ADD)
         for kind in range(1, KINDS):
             bucket, matrix = block * KINDS + kind, kind * width * width
             begin, end = span = _takers(entries, bucket, count)
             if end > begin:
-                _find(entries, bucket, span, at, at, x, width, work)
+                _find(entries, bucket, span, ZERO, ZERO, x, width, work)
                 size = (end - begin, width, width)
-                add_outer((x, lefts), (dy, rows), after(dw, matrix), (width, width, end - begin))
-                multiply_rows((dy, rows), after(w, matrix), (products, in_order), size, SET)
+                add_outer((x, lefts), (dg, rows), after(dw, matrix), (width, width, end - begin))
+                multiply_rows((dg, rows), after(w, matrix), (products, in_order), size, SET)
                 _scatter(products, width, entries, bucket, span, dx)

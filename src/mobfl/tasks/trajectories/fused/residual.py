@@ -1,13 +1,16 @@
-"""The second half of LaneGCN's graph layers: norm, ReLU, linear, norm, what the layer was given, ReLU."""
+"""The second half of LaneGCN's graph layers: norm, ReLU, linear, norm, what the layer was given, ReLU.
 
-from typing import Any
+Memory bounds it: what the way back needs is computed again where that is quicker than to keep it.
+"""
+
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from mobfl.tasks.products import multiply
-from mobfl.tasks.trajectories.fused.blocks import Integers
 from mobfl.tasks.trajectories.fused.linear import ROWS, Norm, arrays, turned
 from mobfl.tasks.trajectories.fused.norms import channels_of, moments, normalise, normalise_back, slope_sums
 from mobfl.tasks.vectors import (
@@ -18,20 +21,43 @@ from mobfl.tasks.vectors import (
     address,
     after,
     entry,
+    kernel,
     load,
+    number,
     plus,
     positive,
+    put_number,
     store,
     where_positive,
 )
 
-Spans = tuple[Integers, Integers]  # of rows that are worked on together: their first ones, and how many they are
+FOUND = 4  # numbers that are kept of a row: both norms' moments
 
 
-def spans_of(rows: int) -> Spans:
-    """All of so many rows."""
-    firsts = np.arange(0, rows, ROWS, dtype=np.int32)
-    return firsts, np.minimum(ROWS, rows - firsts).astype(np.int32)
+class Half(NamedTuple):
+    """The parameters of a second half as entries are given them; `layer_of` makes addresses of it."""
+
+    matrix: NDArray[np.float32]
+    turned: NDArray[np.float32]
+    norms: NDArray[np.float32]  # (4, width): weights and biases of both
+    channels: NDArray[np.float32]
+    share: np.float32
+
+    @classmethod
+    def of(cls, channels: int, matrix: Tensor, norms: Tensor) -> "Half":
+        own, its_turn, both_norms = arrays(matrix.contiguous(), turned(matrix), norms)
+        return cls(own, its_turn, both_norms, channels_of(channels, norms.shape[1]), np.float32(1 / channels))
+
+
+def stacked(parameters: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+    """The matrix, and the four rows of both norms, of (weight, bias, matrix, output weight, output bias)."""
+    weight, bias, matrix, output_weight, output_bias = parameters
+    return matrix, torch.stack([weight, bias, output_weight, output_bias]).detach()
+
+
+def work_of(rows: Tensor) -> NDArray[np.float32]:
+    """Room for what a span of rows needs while it is worked on."""
+    return rows.new_empty(3, ROWS, rows.shape[1]).numpy()
 
 
 def normed_residual(
@@ -44,107 +70,132 @@ def normed_residual(
 class _NormedResidual(torch.autograd.Function):
     @staticmethod
     def forward(context: Any, channels: int, gathered: Tensor, given: Tensor, *parameters: Tensor) -> Tensor:
-        context.spans = spans_of(len(gathered))
-        out, context.kept, saved = residual(channels, gathered, given, parameters, context.spans)
-        context.save_for_backward(*saved)
+        matrix, norms = stacked(parameters)
+        out, found = torch.empty_like(gathered), gathered.new_empty(len(gathered), FOUND)
+        _forward(*arrays(gathered, given), Half.of(channels, matrix, norms), work_of(gathered), *arrays(found, out))
+        context.save_for_backward(gathered, found, out, matrix, norms)
+        context.channels = channels
         return out
 
     @staticmethod
     def backward(context: Any, slopes: Tensor) -> tuple[Tensor | None, ...]:
-        return None, *residual_back(slopes, context.kept, context.saved_tensors, context.spans)
+        gathered, found, out, matrix, norms = context.saved_tensors
+        by_gathered, by_given = torch.empty_like(gathered), torch.empty_like(gathered)
+        by_matrix, by_norms = torch.zeros_like(matrix), torch.zeros_like(norms)
+        _backward(
+            *arrays(slopes.contiguous(), gathered, found, out),
+            Half.of(context.channels, matrix, norms),
+            work_of(gathered),
+            *arrays(by_gathered, by_given, by_matrix, by_norms),
+        )
+        return None, by_gathered, by_given, *by_parameters(by_matrix, by_norms)
 
 
-def residual(
-    channels: int, gathered: Tensor, given: Tensor, parameters: tuple[Tensor, ...], spans: Spans
-) -> tuple[Tensor, np.float32, tuple[Tensor, ...]]:
-    """The rows of these spans, others not being set; and what the way back needs."""
-    weight, bias, matrix, output_weight, output_bias = parameters
-    norms = torch.stack([weight, bias, output_weight, output_bias]).detach()
-    products, out, found = torch.empty_like(gathered), torch.empty_like(gathered), gathered.new_empty(len(given), 4)
-    share = np.float32(1 / channels)
-    _forward(
-        *arrays(gathered, given, turned(matrix), norms),
-        channels_of(channels, gathered.shape[1]),
-        share,
-        spans,
-        *arrays(_work(gathered), products, found, out),
-    )
-    return out, share, (gathered, products, found, out, norms, matrix)
+def by_parameters(by_matrix: Tensor, by_norms: Tensor) -> tuple[Tensor, ...]:
+    """Gradients in the order in which the layer was given its parameters."""
+    return by_norms[0], by_norms[1], by_matrix.t(), by_norms[2], by_norms[3]
 
 
-def residual_back(slopes: Tensor, share: np.float32, saved: tuple[Tensor, ...], spans: Spans) -> tuple[Tensor, ...]:
-    """Gradients of what was gathered (set in the spans' rows only), of what was given, and of the parameters."""
-    gathered, products, found, out, norms, matrix = saved
-    whole = int(spans[1].sum()) == len(gathered)
-    by_gathered, by_given = torch.empty_like(gathered), (torch.empty_like if whole else torch.zeros_like)(gathered)
-    by_matrix, by_norms = torch.zeros_like(matrix), torch.zeros_like(norms)
-    _backward(
-        *arrays(slopes.contiguous(), gathered, products, found, out, norms, matrix),
-        share,
-        spans,
-        *arrays(_work(gathered), gathered.new_empty(ROWS, 2), by_gathered, by_given, by_matrix, by_norms),
-    )
-    return by_gathered, by_given, by_norms[0], by_norms[1], by_matrix.t(), by_norms[2], by_norms[3]
+@kernel
+def layer_of(half):
+    """Addresses: of the matrix, of its transpose, of both norms' weights and biases, and of the channels that count."""
+    matrix, turned_matrix, norms, channels, share = half
+    norm, output_norm = (address(norms), address(norms[1])), (address(norms[2]), address(norms[3]))
+    return address(matrix), address(turned_matrix), norm, output_norm, (address(channels), len(channels)), share
 
 
-def _work(rows: Tensor) -> Tensor:
-    return rows.new_empty(2, ROWS, rows.shape[1])
+@kernel
+def work_in(rooms):
+    """Addresses: of rows that went through the first norm and ReLU, of their products, and of pairs of sums."""
+    return address(rooms), address(rooms[1]), address(rooms[2])
+
+
+@kernel
+def _pair(pairs, at):
+    return number(pairs, at), number(pairs, at + 1)
+
+
+@kernel
+def _put_pair(pairs, at, pair):
+    put_number(pairs, at, pair[0])
+    put_number(pairs, at + 1, pair[1])
+
+
+@kernel
+def residual_rows(span, width, places, layer, work):
+    """Sets a span's rows of out; `places` are addresses of what was gathered, was given, is found, and of out."""
+    (first, count), (g, x, found, y) = span, places
+    (_, w, norm, output_norm, marks, share), (active, products, _) = layer, work
+    for i in range(count):
+        _put_pair(found, FOUND * (first + i), moments(g, (first + i) * width, width, marks, share))
+    for i in range(count):
+        own = _pair(found, FOUND * (first + i))
+        normalise(g, (first + i) * width, width, own, norm, active, i * width, ADD)
+    multiply(active, width, ONE, w, products, (count, width, width), SET)
+    for i in range(count):
+        _put_pair(found, FOUND * (first + i) + 2, moments(products, i * width, width, marks, share))
+    for i in range(count):
+        at, own = (first + i) * width, _pair(found, FOUND * (first + i) + 2)
+        normalise(products, i * width, width, own, output_norm, y, at, SET)
+        for c in range(at, at + width, LANES):
+            store(y, c, positive(plus(load(y, c), load(x, c))))
+
+
+@kernel
+def active_slopes(span, width, out, slopes, by_given):
+    """Writes the span's slopes where its rows of out are positive, from `by_given` on."""
+    first, count = span
+    for c in range(0, count * width, LANES):
+        store(by_given, c, where_positive(load(out, first * width + c), load(slopes, first * width + c)))
+
+
+@kernel
+def residual_rows_back(span, width, places, layer, slopes, work):
+    """Writes a span's gradient of what was gathered, and adds up those of the parameters.
+
+    `places` are addresses of what was gathered and found; `slopes` of the span's active slopes, of its gradient, and of
+    those of the matrix and of both norms.
+    """
+    (first, count), (g, found), (active, products, sums) = span, places, work
+    (matrix, w, norm, output_norm, _, share), (dy, dg, dw, by_norm, by_output_norm) = layer, slopes
+    size = (count, width, width)
+    for i in range(count):
+        own = _pair(found, FOUND * (first + i))
+        normalise(g, (first + i) * width, width, own, norm, active, i * width, ADD)
+    multiply(active, width, ONE, w, products, size, SET)
+    for i in range(count):
+        at, own = i * width, _pair(found, FOUND * (first + i) + 2)
+        _put_pair(sums, 2 * i, slope_sums(products, at, width, own, share, output_norm, dy, at, by_output_norm))
+    for i in range(count):
+        at, own = i * width, _pair(found, FOUND * (first + i) + 2)
+        normalise_back(products, at, width, own, _pair(sums, 2 * i), output_norm, dy, at, products, at)
+    multiply(active, ONE, width, products, dw, (width, width, count), ADD)
+    multiply(products, width, ONE, matrix, dg, size, SET)
+    for c in range(0, count * width, LANES):
+        store(dg, c, where_positive(load(active, c), load(dg, c)))
+    for i in range(count):
+        at, own = (first + i) * width, _pair(found, FOUND * (first + i))
+        _put_pair(sums, 2 * i, slope_sums(g, at, width, own, share, norm, dg, i * width, by_norm))
+    for i in range(count):
+        at, own = (first + i) * width, _pair(found, FOUND * (first + i))
+        normalise_back(g, at, width, own, _pair(sums, 2 * i), norm, dg, i * width, dg, i * width)
 
 
 @entry
-def _forward(gathered, given, matrix, norms, channels, share, spans, work, products, found, out):
-    width, active, (firsts, counts) = gathered.shape[1], address(work), spans
-    marks = (address(channels), width)
-    g, x, w, h, y = address(gathered), address(given), address(matrix), address(products), address(out)
-    norm, output_norm = (address(norms), address(norms[1])), (address(norms[2]), address(norms[3]))
-    for span in range(len(firsts)):
-        first = np.intp(firsts[span])
-        end = first + counts[span]
-        for r in range(first, end):
-            found[r, 0], found[r, 1] = moments(g, r * width, width, marks, share)
-        for r in range(first, end):
-            normalise(g, r * width, width, (found[r, 0], found[r, 1]), norm, active, (r - first) * width, ADD)
-        multiply(active, width, ONE, w, after(h, first * width), (end - first, width, width), SET)
-        for r in range(first, end):
-            found[r, 2], found[r, 3] = moments(h, r * width, width, marks, share)
-        for r in range(first, end):
-            normalise(h, r * width, width, (found[r, 2], found[r, 3]), output_norm, y, r * width, SET)
-            for c in range(r * width, (r + 1) * width, LANES):
-                store(y, c, positive(plus(load(y, c), load(x, c))))
+def _forward(gathered, given, half, rooms, found, out):
+    width, layer, work = gathered.shape[1], layer_of(half), work_in(rooms)
+    places = address(gathered), address(given), address(found), address(out)
+    for first in range(0, len(gathered), ROWS):
+        residual_rows((first, min(ROWS, len(gathered) - first)), width, places, layer, work)
 
 
 @entry
-def _backward(
-    slopes, gathered, products, found, out, norms, matrix, share, spans, work, sums, by_gathered, by_given, by_matrix,
-    by_norms,
-):  # fmt: skip
-    width, (firsts, counts) = gathered.shape[1], spans
-    dy, g, h, y, w = address(slopes), address(gathered), address(products), address(out), address(matrix)
-    dg, dx, dw = address(by_gathered), address(by_given), address(by_matrix)
-    norm, output_norm = (address(norms), address(norms[1])), (address(norms[2]), address(norms[3]))
-    norm_slopes, output_slopes, active, back = address(by_norms), address(by_norms[2]), address(work), address(work[1])
-    for span in range(len(firsts)):
-        first = np.intp(firsts[span])
-        end = first + counts[span]
-        for r in range(first, end):
-            at, own = r * width, (found[r, 2], found[r, 3])
-            for c in range(at, at + width, LANES):
-                store(dx, c, where_positive(load(y, c), load(dy, c)))
-            sums[r - first, 0], sums[r - first, 1] = slope_sums(
-                h, at, width, own, share, output_norm, dx, at, output_slopes
-            )
-        for r in range(first, end):
-            at, put, own = r * width, (r - first) * width, (found[r, 2], found[r, 3])
-            sum_pair = (sums[r - first, 0], sums[r - first, 1])
-            normalise_back(h, at, width, own, sum_pair, output_norm, dx, at, back, put)
-            normalise(g, at, width, (found[r, 0], found[r, 1]), norm, active, put, ADD)
-        multiply(active, ONE, width, back, dw, (width, width, end - first), ADD)
-        multiply(back, width, ONE, w, after(dg, first * width), (end - first, width, width), SET)
-        for r in range(first, end):
-            at, put, own = r * width, (r - first) * width, (found[r, 0], found[r, 1])
-            for c in range(0, width, LANES):
-                store(dg, at + c, where_positive(load(active, put + c), load(dg, at + c)))
-            sums[r - first, 0], sums[r - first, 1] = slope_sums(g, at, width, own, share, norm, dg, at, norm_slopes)
-        for r in range(first, end):
-            at, own = r * width, (found[r, 0], found[r, 1])
-            normalise_back(g, at, width, own, (sums[r - first, 0], sums[r - first, 1]), norm, dg, at, dg, at)
+def _backward(slopes, gathered, found, out, half, rooms, by_gathered, by_given, by_matrix, by_norms):
+    width, layer, work = gathered.shape[1], layer_of(half), work_in(rooms)
+    places, y, dy = (address(gathered), address(found)), address(out), address(slopes)
+    by_layer = address(by_matrix), address(by_norms), address(by_norms[2])
+    for first in range(0, len(gathered), ROWS):
+        span, at = (first, min(ROWS, len(gathered) - first)), first * width
+        dx, dg = after(address(by_given), at), after(address(by_gathered), at)
+        active_slopes(span, width, y, dy, dx)
+        residual_rows_back(span, width, places, layer, (dx, dg, *by_layer), work)
