@@ -89,6 +89,14 @@ def test_scores_and_costs_by_hand() -> None:
     assert CONTEST.spent("energy_j", target, value) == {}
 
 
+def test_a_baseline_that_learns_nothing_makes_no_progress_to_pay_for() -> None:
+    nothing = Study("by hand", (labelled("base", 1, [10, 11], 10), labelled("fast", 1, [6, 2], 10)))
+    contest = Contest(nothing, Comparison.of("base", ["50%"]))
+    spent = contest.spent("bytes", *contest.targets[0])
+    assert [mean for mean, _ in spent.values()] == [math.inf, math.inf]
+    assert all(math.isnan(times.value) for _, times in spent.values())
+
+
 def test_a_study_without_the_baseline_compares_nothing() -> None:
     assert Contest(STUDY, Comparison.of("nobody")).rows == []
 

@@ -10,11 +10,12 @@ from click.testing import CliRunner
 
 from browser import chromium
 from fake_task import CountingTask
-from mobfl import InputError, Job, Scenario, theory, train
+from mobfl import InputError, Job, Scenario, run_sweep, theory, train
 from mobfl.cli import cli
 from mobfl.experiments.any_folder import studies_below
 from mobfl.experiments.runs import Run
 from mobfl.experiments.studies import Labelled, read_studies, uploads_of
+from mobfl.experiments.sweep_file import sweep_from_dict
 from mobfl.reports.page import write_report
 from mobfl.reports.words import explained, plan_in_words
 from mobfl.runs.folder import read_run
@@ -109,6 +110,21 @@ def test_the_report_does_not_undermine_itself(reproduced: Path) -> None:
     assert "a round ends when all have uploaded or left" in text  # what wait-for-all is
     captions = re.findall(r"<figcaption>(.*?)</figcaption>", page, flags=re.S)
     assert all(caption.count(". ") >= 1 or ": " in caption for caption in captions), captions
+
+
+def test_a_sweep_may_hold_grids_and_contests(tmp_path: Path) -> None:
+    entries = [{"label": "ours", "plan": "mobfl"}, {"label": "FedAsync", "plan": "fedasync"}]
+    grid = small_block(40, study="grid", plans=["mobfl"], local_steps=[4, 8], round_s=[4.5, 9.0])
+    sweep = {"baseline": "ours", "targets": ["50%"], "runs": [grid, small_block(40, study="contest", entries=entries)]}
+    run_sweep(sweep_from_dict(sweep), tmp_path)
+    CliRunner().invoke(cli, ["report", str(tmp_path)], catch_exceptions=False)
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    headings = re.findall(r"<h[23][^>]*>(.*?)</h[23]>", page)
+    chapters = ["Plan", "Grid", "What runs reached, and g", "Contest", "Against ours", "What predicts who is ahead"]
+    places = [headings.index(each) for each in [*chapters, "Where g holds and where it misleads"]]
+    assert places == sorted(places)
+    assert headings.count("Against ours") == 1
+    assert "Nothing is compared" not in page
 
 
 def test_a_run_that_learnt_nothing_is_no_mere_row(tmp_path: Path) -> None:

@@ -83,9 +83,9 @@ def paired(differences: ArrayLike) -> Estimate:
 
 
 def ratio(numerators: ArrayLike, denominators: ArrayLike) -> Estimate:
-    """The geometric mean of the pairs' ratios with its interval; pairs with a zero say nothing."""
+    """The geometric mean of the pairs' ratios with its interval; pairs with a zero, or with no end, say nothing."""
     above, below = np.asarray(numerators, np.float64), np.asarray(denominators, np.float64)
-    known = (above > 0) & (below > 0)
+    known = (above > 0) & (below > 0) & ~(np.isinf(above) & np.isinf(below))
     found = paired(np.log(above[known] / below[known]))
     with np.errstate(over="ignore"):  # of two pairs that differ much
         return Estimate(*np.exp([found.value, found.low, found.high]).tolist())
@@ -193,5 +193,7 @@ def _cost(history: History, column: str, target: Target, value: float, whole: tu
     until = math.inf if at_s is None else at_s
     spent = float(history.columns[column][history.columns["end_s"] <= until].sum())
     first, best = whole
+    if first == best:  # the baseline learnt nothing
+        return math.inf
     progress = (float(best_until(history, target.column, until)) - history.initial[target.column]) / (best - first)
     return spent / progress if progress > 0 else math.inf

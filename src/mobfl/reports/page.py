@@ -53,10 +53,9 @@ def write_report(
     contests = contests_of(studies, comparison)
     before = [_plan(studies[0].scenario, drawing), _agreement(studies, drawing)]
     shown = [_study(study, f"study-{n}", drawing, comparison) for n, study in enumerate(studies, start=1)]
-    if contests:
-        sections = [*shown, *predictor_sections(contests, drawing), *heard_sections(contests), *before]
-    else:
-        sections = [*before, *shown, *_proxy_over_time(studies, drawing)]
+    shown += [*predictor_sections(contests, drawing), *heard_sections(contests)] if contests else []
+    grids = _proxy_over_time(studies, drawing)
+    sections = [*shown, *before] if contests and not grids else [*before, *shown, *grids]
     sections.append(_settings(studies, command))
     template = (resources.files("mobfl.reports") / "page.html.jinja").read_text(encoding="utf-8")
     waiting = sum(study.waiting for study in studies)
@@ -132,19 +131,19 @@ def _study(study: Study, name: str, drawing: Drawing, comparison: Comparison) ->
     for failure in study.failures:
         section.text(f"Failed: {failure}", "note")
     contests = contests_of([study], comparison)
-    if comparison.baseline and not contests:
+    if comparison.baseline and not contests and not study.is_grid:
         section.text(
             f"Nothing is compared: “{comparison.baseline}” has no finished run here, or its runs differ in more than"
             " their seeds.",
             "note",
         )
+    if study.is_grid:
+        _grid(section, study, name, drawing)
     if contests:
         show_contest(section, contests[0], name, drawing)
-    elif study.is_grid:
-        _grid(section, study, name, drawing)
-        _curves(section, study, name, drawing)
     else:
         _curves(section, study, name, drawing)
+    if not contests and not study.is_grid:
         _times(section, study, name, drawing)
     _runs(section, study)
     return section
