@@ -141,8 +141,13 @@ def test_the_context_of_pairs(pairs: int) -> None:
         mixed = functional.relu(norm(distance @ matrix.T + query[queries] + by_seen[whom], weight, bias))
         return own.index_add(0, torch.from_numpy(who), mixed @ output.T)
 
+    def fused(own: Tensor, distance: Tensor, query: Tensor, by_seen: Tensor, *rest: Tensor) -> Tensor:
+        matrix, weight, bias, output = rest
+        parts, sides = Parts(distance, query, by_seen), (who, queries, whom)
+        return add_context(own.clone(), parts, matrix, (weight, bias), output, width, sides)  # which adds in place
+
     agree(
-        lambda own, d, q, s, m, w, b, o: add_context(own, Parts(d, q, s), m, (w, b), o, width, (who, queries, whom)),
+        fused,
         exact,
         *draw(6, (lookers, width), (pairs, width), (len(asking), width), (seen, width)),
         *draw(7, (width, width), (width,), (width,), (width, width)),

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from mobfl.tasks.trajectories.lane_graph import KINDS, Relations
 
 BLOCK = 64  # nodes; two of them at width 32 fill a quarter of the nearest cache
+_KINDS = np.uint32(KINDS)
 Integers = NDArray[np.int32]
 
 
@@ -116,8 +117,8 @@ def _sort(scene, once, more):
     for i in range(len(order)):
         last = 0
         for j in range(starts[order[i]], starts[order[i] + 1]):
-            neighbour = taken[j] // KINDS
-            kind, source = taken[j] - neighbour * KINDS, place[neighbour]
+            kind, neighbour = _told(taken[j])
+            source = place[neighbour]
             if kind == 0 or source < 0:
                 continue
             bucket = i // BLOCK * KINDS + kind
@@ -131,13 +132,19 @@ def _sort(scene, once, more):
 
 
 @njit(nogil=True, error_model="numpy")
+def _told(taken):
+    """Relation and neighbour; of numbers without a sign, which are quicker to divide."""
+    neighbour = np.uint32(taken) // _KINDS
+    return np.intp(np.uint32(taken) - neighbour * _KINDS), np.intp(neighbour)
+
+
+@njit(nogil=True, error_model="numpy")
 def _count(scene, i, bounds, more_bounds):
     """What node i takes in, counted one bucket further."""
     starts, taken, order, place = scene
     last = 0
     for j in range(starts[order[i]], starts[order[i] + 1]):
-        neighbour = taken[j] // KINDS
-        kind = taken[j] - neighbour * KINDS
+        kind, neighbour = _told(taken[j])
         if kind == 0 or place[neighbour] < 0:
             continue
         if kind != last:

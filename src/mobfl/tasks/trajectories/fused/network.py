@@ -40,7 +40,7 @@ def map_features(model: LaneGCN, batch: Batch, actors: Tensor) -> Tensor:
     """Of the nodes that actors look at, after all layers of the map."""
     everything, layers = batch.blocks.within(MOST_HOPS), model.map_net
     places = _point_net(layers.place, batch.nodes), _point_net(layers.shape, batch.directions)
-    nodes = functional.relu(places[0] + places[1])
+    nodes = functional.relu(places[0] + places[1], inplace=True)
     for layer in layers.convolutions.layers:
         nodes = _lane_convolution(layer, nodes, everything)
     nodes = _normed_linear(model.meta, nodes, batch.meta)

@@ -41,7 +41,7 @@ class Parts:
 def add_context(
     own: Tensor, parts: Parts, matrix: Tensor, norm: Norm, output: Tensor, channels: int, sides: tuple[Any, Any, Any]
 ) -> Tensor:
-    """own, and for every pair ReLU(norm(distance · matrixᵀ + query + seen)) · outputᵀ added to who looks.
+    """Adds ReLU(norm(distance · matrixᵀ + query + seen)) · outputᵀ of every pair to who looks, in `own` itself.
 
     `sides` are, for every pair, the row of who looks among `own`, its row among the queries, and the row of whom it
     sees.
@@ -67,17 +67,18 @@ class _Context(torch.autograd.Function):
         sides: tuple[Any, Any, Any],
     ) -> Tensor:
         mixed, found = torch.empty_like(distance), distance.new_empty(len(distance), 2)
-        out, share = own.clone(), np.float32(1 / channels)
+        share = np.float32(1 / channels)
         _forward(
             *arrays(distance, query, seen, turned(matrix), weight, bias, turned(output)),
             channels_of(channels, own.shape[1]),
             share,
             sides,
-            *arrays(_work(own), mixed, found, out),
+            *arrays(_work(own), mixed, found, own),
         )
+        context.mark_dirty(own)
         context.save_for_backward(distance, mixed, found, matrix, weight, bias, output)
         context.share, context.sides, context.counts = share, sides, (len(query), len(seen))
-        return out
+        return own
 
     @staticmethod
     def backward(context: Any, slopes: Tensor) -> tuple[Tensor | None, ...]:
