@@ -118,6 +118,13 @@ def test_a_seed_that_only_some_plans_have_is_not_taken_for_their_merit() -> None
     assert math.isnan(proxy_spearman(unlearnt).value)
 
 
+def test_what_a_seed_has_only_together_with_a_plan_is_the_plans() -> None:
+    runs = [point(1, 10.0, 0.1, 5.0), point(2, 10.0, 0.2, 4.0), point(3, 10.0, 0.3, 3.0, seed=1)]
+    assert [each.mean for each in mean_over_seeds(runs)] == [5.0, 4.0, 3.0]
+    shared = [*runs, point(4, 10.0, 0.4, 2.0, seed=1), point(4, 10.0, 0.4, 1.0, seed=2)]
+    assert [each.mean for each in mean_over_seeds(shared)][:2] == [5.0, 4.0]
+
+
 def test_a_difference_beyond_the_spread_is_told() -> None:
     close = [point(24, 12.0, 1.2, loss, seed=seed) for seed, loss in enumerate((5.0, 5.1))]
     found = regret([*close, *(point(8, 6.0, 0.9, loss, seed=seed) for seed, loss in enumerate((3.0, 3.1)))])

@@ -111,22 +111,25 @@ def _without_seed_effects(points: Sequence[Point], values: Array) -> Array:
     """As if every run had the commonest seed: value = plan + seed, by least squares.
 
     A seed brings its own traffic and initial model. Where only some plans have a second one, its effect would
-    otherwise look like theirs.
+    otherwise look like theirs. What is known of a seed only together with a plan stays the plan's.
     """
     seeds = [seed for seed, _ in Counter(point.seed for point in points).most_common()]
     known = np.isfinite(values)
     if len(seeds) < 2 or not known.any():
         return values
-    plans = sorted({(point.local_steps, point.round_s) for point in points})
-    design = np.zeros((len(points), len(plans) + len(seeds) - 1))
-    for row, point in enumerate(points):
-        design[row, plans.index((point.local_steps, point.round_s))] = 1.0
-        if point.seed != seeds[0]:
-            design[row, len(plans) + seeds.index(point.seed) - 1] = 1.0
-    effects = np.linalg.lstsq(design[known], values[known], rcond=None)[0]
-    alike = values - design[:, len(plans) :] @ effects[len(plans) :]
+    plans = [(point.local_steps, point.round_s) for point in points]
+    drawn = np.array([[point.seed == seed for seed in seeds[1:]] for point in points], np.float64)
+    own = np.array([plans.index(plan) for plan in plans])[known]
+    effects = np.linalg.lstsq(_within(own, drawn[known]), _within(own, values[known, np.newaxis]), rcond=None)[0]
+    alike = values - (drawn @ effects)[:, 0]
     # What differs by roundings only is equal: ranks would make much of it.
     return np.round(alike, _DIGITS - int(np.ceil(np.log10(np.abs(values[known]).max() or 1.0))))
+
+
+def _within(groups: NDArray[np.intp], rows: Array) -> Array:
+    """The rows less their group's mean."""
+    members = groups[:, np.newaxis] == groups
+    return rows - members @ rows / members.sum(axis=1, keepdims=True)
 
 
 def chosen_by_mobfl(plans: Sequence[PlanResult]) -> PlanResult:
