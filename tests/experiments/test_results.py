@@ -3,9 +3,11 @@
 import json
 import math
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
@@ -13,8 +15,10 @@ from click.testing import CliRunner
 from fake_task import CountingTask
 from mobfl import InputError, Job, Scenario, load_scenario, read_history, theory, train
 from mobfl.cli import cli
+from mobfl.experiments.any_folder import studies_below
 from mobfl.experiments.results import Results, export, export_tensorboard
 from mobfl.experiments.runs import find_runs
+from mobfl.mobility.sources import crossings_of
 
 ROAD = Scenario.from_dict({"training": {"samples_per_vehicle": [20, 40], "batch_size": 8, "duration_s": 300.0}})
 
@@ -79,10 +83,26 @@ def test_comparing_averages_over_the_seeds_of_a_plan_and_of_nothing_else(results
 
 
 def test_comparing_puts_the_best_first(results: Results) -> None:
-    for metric, sign in (("best_count", -1), ("last_count", -1), ("min_loss", 1)):
+    for metric, sign in (
+        ("best_count", -1),
+        ("last_count", -1),
+        (" Best_Count ", -1),
+        ("objective", -1),
+        ("min_loss", 1),
+    ):
         means = [row["mean"] for row in results.compare(metric).to_pylist()]
         assert len(set(means)) > 1
         assert means == sorted(means, key=lambda mean: sign * mean)
+
+
+def test_a_score_that_is_not_a_number_comes_last(folder: Path, tmp_path: Path) -> None:
+    for name in ("h5-s1", "h10-s1"):
+        shutil.copytree(folder / name, tmp_path / name)
+    rounds = pq.read_table(tmp_path / "h5-s1" / "rounds.parquet")
+    spoilt = rounds.set_column(rounds.column_names.index("count"), "count", pa.array([math.nan] * len(rounds)))
+    pq.write_table(spoilt, tmp_path / "h5-s1" / "rounds.parquet")
+    means = [row["mean"] for row in Results(tmp_path).compare("last_count").to_pylist()]
+    assert [math.isnan(mean) for mean in means] == [False, True]
 
 
 def test_times_to_a_target_are_those_of_the_histories(results: Results, folder: Path) -> None:
@@ -99,6 +119,19 @@ def test_runs_of_other_settings_are_not_taken_for_seeds(folder: Path, tmp_path: 
     train(Job(CountingTask(), ROAD, "fedasync:5,mixing=0.1", 2), tmp_path / "c")
     runs, _ = find_runs(tmp_path)
     assert [row["seeds"] for row in Results(runs).compare("min_loss").to_pylist()] == [1, 1, 1]
+
+
+def test_seeds_of_a_source_that_draws_are_one_setting(tmp_path: Path) -> None:
+    """Every seed has its own crossings; a table that was given is another setting when it differs."""
+    for seed in (1, 2):
+        drawn = crossings_of("poisson", ROAD, seed)
+        train(Job(CountingTask(), ROAD, (10, 6.0), seed, crossings=drawn, trace="poisson"), tmp_path / f"drawn-{seed}")
+        table = replace(drawn, drawn=False)
+        train(Job(CountingTask(), ROAD, (10, 6.0), seed, crossings=table, trace="t.csv"), tmp_path / f"table-{seed}")
+    rows = Results(tmp_path).compare("min_loss").to_pylist()
+    assert sorted((row["trace"], row["seeds"]) for row in rows) == [("poisson", 2), ("t.csv", 1), ("t.csv", 1)]
+    studies, _ = studies_below(tmp_path)
+    assert sorted(len(study.runs) for study in studies) == [1, 1, 2]
 
 
 def test_folders_are_names_and_not_patterns(folder: Path, tmp_path: Path) -> None:

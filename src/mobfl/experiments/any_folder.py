@@ -59,7 +59,7 @@ def _names(run: Run, parts: Sequence[str]) -> list[str]:
 
 def _setting(run: Run) -> dict[str, Any]:
     """All that a run depends on but its task, plan, parts and seed, under dotted keys."""
-    told = {"data": run.description["data"], "trace": run.description["trace"] or {}}
+    told = {"data": run.description["data"], "trace": run.traffic or {}}
     return dict(_flat(plain(run.scenario.to_dict() | told)))
 
 

@@ -112,15 +112,16 @@ class Results(Displayed, Tabular):
             metric: A column of `runs`, such as `min_loss`.
             where: Which runs, as in `select`.
         """
-        kpi = self.kpis.get(metric.removeprefix("best_").removeprefix("last_"))
-        order = "DESC" if kpi is not None and kpi.more_is_better else "ASC"
+        rising = [name for name, kpi in self.kpis.items() if kpi.more_is_better]
+        more_is_better = {"objective", *(f"{which}_{name}" for name in rising for which in ("best", "last"))}
+        order = "DESC" if metric.strip().lower() in more_is_better else "ASC"
         same = ("task", "plan", "policy", *PARTS, "local_steps", "round_s", "objective", "data", "trace", *TABLES)
         return self.query(
             f"""SELECT {", ".join(f"any_value({name}) AS {name}" for name in same)}, count(DISTINCT seed) AS seeds,
                        avg({metric}) AS mean, stddev_samp({metric}) AS sd, min({metric}) AS least,
                        max({metric}) AS most
             FROM (SELECT * FROM runs {_condition(where)}) WHERE status = 'done'
-            GROUP BY identity ORDER BY task, mean {order} NULLS LAST"""
+            GROUP BY identity ORDER BY task, coalesce(isnan(mean), true), mean {order}"""
         )
 
     def times_to(self, column: str, target: float) -> dict[str, float | None]:

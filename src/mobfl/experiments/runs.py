@@ -46,9 +46,16 @@ class Run:
     @property
     def identity(self) -> str:
         """The same for runs that differ by their seeds only; a key that is newer than a run has its default there."""
-        told = {**self.description, "scenario": plain(self.scenario.to_dict()), "code": self.code}
+        scenario = plain(self.scenario.to_dict())
+        told = {**self.description, "scenario": scenario, "code": self.code, "trace": self.traffic}
         text = json.dumps([told.get(key) for key in _IDENTITY], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    @property
+    def traffic(self) -> dict[str, Any] | None:
+        """The trace, without the fingerprint where every seed has its own; None for Poisson traffic."""
+        trace = self.description["trace"]
+        return {"file": trace["file"]} if trace is not None and trace.get("drawn") else trace
 
     @property
     def code(self) -> str | None:

@@ -13,7 +13,7 @@ from mobfl.errors import InputError
 from mobfl.experiments.analysis import Point, Regret, best_until, proxy_spearman, regret, spans_plane
 from mobfl.experiments.folder import RUNS, Entry, read_sweep
 from mobfl.experiments.replay import Advance, Replay
-from mobfl.experiments.runs import Run, read_sound
+from mobfl.experiments.runs import PARTS, Run, read_sound
 from mobfl.learning.task import LOSS, Kpi
 from mobfl.rounds.estimates import BatchMeans, Estimate
 from mobfl.runs.folder import read_status
@@ -61,7 +61,8 @@ class Labelled:
     def setting(self) -> tuple[Any, ...]:
         """What g knows nothing of, or is not comparable across: all but plan and seed."""
         description = self.run.description
-        return description["scenario"], description["data"], description["trace"]
+        parts = (description.get(part) for part in PARTS)
+        return description["scenario"], description["data"], self.run.traffic, *parts, self.run.code
 
 
 @dataclass(frozen=True)

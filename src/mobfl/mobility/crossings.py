@@ -34,6 +34,7 @@ class Crossings(Displayed, Tabular):
         cut: Whose stay was longer than was seen: 1 if the recording began while it was there, 2 if it ended, 4 and 8
             if it was not seen for a while before it entered or after it left. None if nothing is known of that.
         station: The place of the section's station among those of a city.
+        drawn: Whether a source drew them with the run's seed, so that another seed has others.
     """
 
     vehicle: NDArray[Any]  # numbers, or text of any width (see `named`)
@@ -42,6 +43,7 @@ class Crossings(Displayed, Tabular):
     tracks: Tracks | None = None
     cut: NDArray[np.int8] | None = None
     station: int = 0
+    drawn: bool = False
 
     def __post_init__(self) -> None:
         if not len(self.vehicle) == len(self.enter_s) == len(self.leave_s):

@@ -1,5 +1,6 @@
 """Traffic by name: sources that make crossings for a scenario, ours or somebody's own."""
 
+from dataclasses import replace
 from typing import Any, Protocol
 
 from mobfl.errors import InputError
@@ -44,7 +45,7 @@ def crossings_from(source: TrafficSource, name: str, scenario: Scenario, seed: i
     made: Any = source.crossings(road, seed)
     if not isinstance(made, Crossings):
         raise InputError(f"traffic {name!r} must make mobfl.Crossings, got {type(made).__name__}")
-    return made
+    return replace(made, drawn=True)
 
 
 class PoissonTable:

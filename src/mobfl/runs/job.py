@@ -193,7 +193,8 @@ class Job:
         tables = self.crossings.values() if isinstance(self.crossings, Mapping) else [self.crossings]
         prints = [each.fingerprint() for each in tables]
         one = prints[0] if not isinstance(self.crossings, Mapping) else hashlib.sha256("".join(prints).encode())
-        return {"file": self.trace, "fingerprint": one if isinstance(one, str) else one.hexdigest()[:32]}
+        told = {"file": self.trace, "fingerprint": one if isinstance(one, str) else one.hexdigest()[:32]}
+        return told | ({"drawn": True} if all(each.drawn for each in tables) else {})
 
     @property
     def digests(self) -> dict[str, str]:
