@@ -7,7 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mobfl.experiments.arena_table import arena_table
 from mobfl.experiments.comparison import Contest, paired, ratio
+from mobfl.experiments.predictors import fields_of
 from mobfl.experiments.runs import Run
 from mobfl.experiments.studies import Labelled, Study
 from mobfl.experiments.targets import Comparison, Target
@@ -17,17 +19,20 @@ from mobfl.runs.history import History
 KPI = Kpi("score", leads=True)
 
 
-def labelled(label: str, seed: int, losses: Sequence[float], every_s: float) -> Labelled:
+def labelled(
+    label: str, seed: int, losses: Sequence[float], every_s: float, rate: float = 0.1, kpis: Sequence[Kpi] = (KPI,)
+) -> Labelled:
     """A run of 100 s that begins at loss 10; its score is 10 − loss, and every round takes 5 bytes."""
     rows = [
         {"round": k, "start_s": k * every_s, "end_s": (k + 1) * every_s, "local_steps": 3, "present": 1, "uploads": 1,
          "rejected": 0, "loss": loss, "score": 10 - loss}
         for k, loss in enumerate(losses)
     ]  # fmt: skip
-    history = History.of_rows({"loss": 10.0, "score": 0.0}, rows, [KPI])
+    history = History.of_rows({"loss": 10.0, "score": 0.0}, rows, kpis)
     history = History(history.initial, {**history.columns, "bytes": np.full(len(rows), 5.0)}, history.kpis)
-    told = {"task": "t", "seed": seed, "plan": {"policy": label}, "scenario": {"training": {"duration_s": 100.0}},
-            "data": {}, "trace": None}  # fmt: skip
+    scenario = {"training": {"duration_s": 100.0, "learning_rate": rate}}
+    plan = {"policy": "rounds", "local_steps": len(label), "round_s": every_s, "objective": 1.0}
+    told = {"task": "t", "seed": seed, "plan": plan, "scenario": scenario, "data": {}, "trace": None}
     run = Run(Path(label), f"{label}-{seed}", told)
     run.__dict__["history"] = history
     return Labelled(label, run)
@@ -95,6 +100,23 @@ def test_a_baseline_that_learns_nothing_makes_no_progress_to_pay_for() -> None:
     spent = contest.spent("bytes", *contest.targets[0])
     assert [mean for mean, _ in spent.values()] == [math.inf, math.inf]
     assert all(math.isnan(times.value) for _, times in spent.values())
+
+
+def test_a_task_without_kpis_and_without_the_targets_column_has_its_losses_in_the_table() -> None:
+    runs = [labelled(name, 1, losses, 10, kpis=()) for name, losses in (("base", [8, 6]), ("fast", [6, 7]))]
+    study = Study("by hand", tuple(runs))
+    for targets, words in (["loss=5"], {"loss=5"}), (["score=5"], {None}):
+        rows = arena_table([study], Comparison.of("base", targets)).to_pylist()
+        assert {row.get("target") for row in rows} == words
+        assert [(row["kpi"], row["min_loss"], row["last_loss"]) for row in rows] == [("loss", 6, 6), ("loss", 6, 7)]
+
+
+def test_what_predicts_is_judged_on_runs_of_one_training_and_on_each_once() -> None:
+    steeper = [labelled("steeper", 1, [5, 3], 10, rate=0.2)]
+    again = Study("again", (STUDY.runs[0], STUDY.runs[1], *steeper))
+    (field,) = fields_of([Contest(each, Comparison.of("base", ["50%"])) for each in (STUDY, again)])
+    assert [(each.study, each.label) for each in field.entrants] == [
+        ("by hand", "base"), ("by hand", "fast"), ("by hand", "late")]  # fmt: skip
 
 
 def test_a_study_without_the_baseline_compares_nothing() -> None:

@@ -10,6 +10,7 @@ from mobfl.experiments.comparison import SPENT, Contest, Row, TimeTo, contests_o
 from mobfl.experiments.predictors import MEASURES, mean_steps_until
 from mobfl.experiments.studies import Study
 from mobfl.experiments.targets import Comparison
+from mobfl.learning.task import LOSS
 from mobfl.rounds.estimates import Estimate
 
 _STEPS = ("effective_steps_per_s", "objective", "delivered_steps_per_s", "worth_per_s")  # as MEASURES
@@ -31,13 +32,13 @@ def _rows(contest: Contest) -> list[dict[str, Any]]:
             "study": contest.study.title,
             "label": row.label,
             "runs": row.runs,
-            **_time(time),
+            **(_time(time) if time else {}),
             **_scores(contest, row),
             **_steps(contest, row.label),
-            **_spent(contest, row.label, time),
+            **(_spent(contest, row.label, time) if time else {}),
         }
         for row in contest.rows
-        for time in row.times
+        for time in row.times or (None,)  # a task may have none of the columns that targets are of
     ]
 
 
@@ -50,8 +51,9 @@ def _scores(contest: Contest, row: Row) -> dict[str, Any]:
     """Of the loss and the KPI that leads, whatever its name, so that tasks share columns."""
     kpi = contest.study.kpi.name
     told: dict[str, Any] = {"kpi": kpi}
+    names = {} if kpi == LOSS.name else {f"{which}_{kpi}": f"{which}_kpi" for which in ("last", "best")}
     for score in row.scores:
-        name = score.name.replace(f"_{kpi}", "_kpi")
+        name = names.get(score.name, score.name)
         told |= {name: score.mean, **_estimate(f"{name}_above", score.above)}
     return told
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from mobfl.experiments.analysis import best_until, spearman
 from mobfl.experiments.comparison import Contest
-from mobfl.experiments.studies import Labelled, Study
+from mobfl.experiments.studies import Labelled
 from mobfl.files.json import plain
 from mobfl.rounds.estimates import Estimate
 from mobfl.rounds.rules import TIME_ROUNDING
@@ -120,22 +120,26 @@ def fields_of(contests: Sequence[Contest]) -> list[Field]:
     """The contests' entrants, those of one task and training together."""
     alike = dict[str, list[Contest]]()
     for each in contests:
-        alike.setdefault(_key(each.study), []).append(each)
-    return [_field(each) for each in alike.values()]
+        alike.setdefault(_key(next(iter(each.baseline.values()))), []).append(each)
+    return [_field(key, each) for key, each in alike.items()]
 
 
-def _key(study: Study) -> str:
-    """All that a study's first run depends on but plan, seed and the density of traffic."""
-    run = study.runs[0].run
+def _key(each: Labelled) -> str:
+    """All that a run depends on but plan, parts, seed and the density of traffic."""
+    run = each.run
     scenario = run.scenario.with_values({"traffic.arrivals_per_s": 1.0}).to_dict()
     return json.dumps([run.description["task"], run.description["data"], plain(scenario)], sort_keys=True, default=str)
 
 
-def _field(contests: Sequence[Contest]) -> Field:
+def _field(key: str, contests: Sequence[Contest]) -> Field:
+    """Each set of runs once: an algorithm may stand in several studies. Those with another training stay out."""
     studies = [each.study for each in contests]
-    entrants = [
-        Entrant(study.title, label, tuple(runs.values())) for study in studies for label, runs in study.by_name.items()
-    ]
+    entrants = dict[frozenset[str], Entrant]()
+    for study in studies:
+        for label, runs in study.by_name.items():
+            if all(_key(each) == key for each in runs.values()):
+                names = frozenset(each.run.name for each in runs.values())
+                entrants.setdefault(names, Entrant(study.title, label, tuple(runs.values())))
     losses = tuple(value for target, value in contests[0].targets if target.column == "loss")
     title = " and ".join(study.title for study in studies)
-    return Field(title, tuple(entrants), studies[0].scenario.training.duration_s, losses)
+    return Field(title, tuple(entrants.values()), studies[0].scenario.training.duration_s, losses)
