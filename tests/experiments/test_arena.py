@@ -170,6 +170,13 @@ def test_pieces_add_up_in_one_folder_and_finished_runs_are_not_repeated(tmp_path
     assert [each.label for each in read_sweep(tmp_path).entries] == ["MEDIAN"]
 
 
+def test_one_run_may_have_several_names_in_a_study(tmp_path: Path) -> None:
+    sweep = sweep_from_dict(asked(entries=[*ENTRIES[:2], {"label": "the same", "plan": "anytime:8"}], seeds=[1]))
+    for _ in range(2):
+        run_sweep(sweep, tmp_path, add=True)
+        assert [each.label for each in read_sweep(tmp_path).entries] == [BASE, "anytime", "the same"]
+
+
 def test_pieces_of_another_state_of_the_code_do_not_add_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sweep, notices = sweep_from_dict(asked()), list[str]()
     with monkeypatch.context() as before:

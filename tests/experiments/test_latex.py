@@ -42,6 +42,12 @@ def test_a_mean_has_the_digits_that_its_spread_allows(mean: float, sd: float | N
     assert spread_cell({"mean": mean, "sd": sd, "seeds": 3}, "mean ± sd") == said
 
 
+def test_a_count_of_ones_own_stays_beside_the_seeds() -> None:
+    table = pa.table({"n": [7], "mean": [2.0], "sd": [0.5], "seeds": [3]})
+    assert booktabs(table).splitlines()[3] == r"n & mean \ensuremath{\pm} sd & seeds \\"
+    assert booktabs(table).splitlines()[5] == r"7 & 2.00 \ensuremath{\pm} 0.50 & 3 \\"
+
+
 def test_comparing_tells_mean_spread_and_number_of_seeds(tmp_path: Path) -> None:
     for seed in (1, 2, 3):
         mobfl.train(mobfl.Job(CountingTask(), ROAD, (10, 6.0), seed), tmp_path / f"run-{seed}")

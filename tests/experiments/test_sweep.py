@@ -67,6 +67,10 @@ def test_plans_of_a_grid_in_which_nobody_could_upload_are_left_out_and_counted()
     sweep = sweep_from_dict(block(plans=[], local_steps=[5, 50], round_s=[4.0, 20.0]))
     assert [request.plan for request in sweep.requests] == ["5,4.0", "5,20.0", "50,20.0"]
     assert sweep.hopeless == 1
+    two_links = block(
+        plans=["5,4.0"], local_steps=[50], round_s=[4.0], vary={"link.upload_s": [1.0, 1.5]}, seeds=[1, 2]
+    )
+    assert sweep_from_dict(two_links).hopeless == 2
 
 
 def test_what_two_blocks_ask_for_is_asked_once() -> None:

@@ -7,9 +7,9 @@ OUT/.stop.part      while workers are to save and end
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -78,8 +78,16 @@ def added_to(out: Path, sweep: StoredSweep) -> StoredSweep:
     before = read_sweep(out) if (out / SWEEP).exists() else None
     if before is None or before.code != sweep.code:
         return sweep
-    entries = {(each.run, each.study): each for each in (*before.entries, *sweep.entries)}
-    return replace(sweep, entries=tuple(entries.values()))
+    entries = _by_place(before.entries) | _by_place(sweep.entries)
+    return replace(sweep, entries=tuple(chain.from_iterable(entries.values())))
+
+
+def _by_place(entries: Sequence[Entry]) -> dict[tuple[str, str], list[Entry]]:
+    """By run and study; a study may call one run by several labels."""
+    found = dict[tuple[str, str], list[Entry]]()
+    for each in entries:
+        found.setdefault((each.run, each.study), []).append(each)
+    return found
 
 
 def read_sweep(out: Path) -> StoredSweep:

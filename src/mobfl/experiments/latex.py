@@ -20,12 +20,13 @@ def with_spread(names: Sequence[str]) -> list[str]:
     """The columns as a person reads them: the standard deviation stands beside its mean, and n seeds are n."""
     if not {_MEAN, _SD} <= set(names):
         return list(names)
-    return [_SHOWN.get(name, name) for name in names if name != _SD]
+    shown = _SHOWN if _COUNT not in names else {_MEAN: _SPREAD}
+    return [shown.get(name, name) for name in names if name != _SD]
 
 
 def spread_cell(row: Mapping[str, Any], name: str) -> str | None:
     """`0.881 ± 0.032`, the mean to the digits that its spread allows, or n; None where this is another column."""
-    if name == _COUNT and _SD in row:
+    if name == _COUNT and _SEEDS in row and _COUNT not in row:
         return str(row[_SEEDS])
     if name != _SPREAD:
         return None

@@ -173,7 +173,7 @@ def sweep_from_dict(
         _check(block)
         for request in _requests(block.model_copy(update={"data": None}) if generated else block, data):
             if not _has_hope(request, block):
-                hopeless.add((request.plan, repr(request.scenario)))
+                hopeless.add((request.plan, request.scenario.to_toml()))
             elif request not in requests:
                 requests.append(request)
     if not requests:
