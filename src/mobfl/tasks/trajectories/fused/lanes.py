@@ -69,7 +69,7 @@ class _LaneConvolution(torch.autograd.Function):
             *arrays(nodes, matrices.transpose(1, 2).contiguous()),
             part,
             _work(nodes),
-            (Half.of(channels, matrix, norms), work_of(nodes)),
+            (Half.of(channels, matrix, norms), work_of(nodes, BLOCK)),
             *arrays(gathered, found, out),
         )
         context.save_for_backward(nodes, matrices, gathered, found, out, matrix, norms)
@@ -85,7 +85,7 @@ class _LaneConvolution(torch.autograd.Function):
             *arrays(slopes.contiguous(), nodes, matrices.contiguous()),
             context.part,
             _work(nodes),
-            (Half.of(context.channels, matrix, norms), work_of(nodes)),
+            (Half.of(context.channels, matrix, norms), work_of(nodes, BLOCK)),
             *arrays(gathered, found, out, by_nodes, by_matrices, by_matrix, by_norms),
         )
         return None, None, by_nodes, by_matrices.transpose(1, 2), *by_parameters(by_matrix, by_norms)

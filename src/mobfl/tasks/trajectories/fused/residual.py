@@ -55,9 +55,9 @@ def stacked(parameters: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
     return matrix, torch.stack([weight, bias, output_weight, output_bias]).detach()
 
 
-def work_of(rows: Tensor) -> NDArray[np.float32]:
-    """Room for what a span of rows needs while it is worked on."""
-    return rows.new_empty(3, ROWS, rows.shape[1]).numpy()
+def work_of(rows: Tensor, most: int = ROWS) -> NDArray[np.float32]:
+    """Room for what a span of so many rows at most needs while it is worked on."""
+    return rows.new_empty(3, most, rows.shape[1]).numpy()
 
 
 def normed_residual(
