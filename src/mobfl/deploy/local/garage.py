@@ -1,7 +1,8 @@
 """The garage of a local deployment: a process that has Flower loaded and lets vehicles out as it is told.
 
 Orders come as lines of JSON: `{"start": VEHICLE, "log": FILE}`, where a vehicle is a table as `mobfl vehicle` builds it
-from its flags, and `{"signal": NUMBER, "name": NAME}`. When nobody is left to give orders, all vehicles leave.
+from its flags, and `{"signal": NUMBER, "name": NAME}`. When nobody is left to give orders, all vehicles leave, and what
+else there was of the deployment is ended.
 """
 
 import json
@@ -12,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from mobfl.deploy.local.processes import signal_group
+from mobfl.deploy.local.processes import kill_carrying, signal_group
 from mobfl.deploy.vehicle import forks
 from mobfl.deploy.vehicle.settings import Vehicle
 
@@ -41,25 +42,31 @@ class Garage:
     def close(self) -> None:
         forks.take_off(self._vehicles.values())
 
-
-def main() -> None:
-    garage, waiting = Garage(), b""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    try:
+    def follow_orders(self) -> None:
+        """Until nobody is left to give any."""
+        waiting = b""
         while True:
             ready, _, _ = select.select([0], [], [], 0.2)
-            garage.tidy()
+            self.tidy()
             if not ready:
                 continue
             received = os.read(0, 1 << 16)
-            if not received:  # whoever gave orders is gone
+            if not received:
                 return
             *lines, waiting = (waiting + received).split(b"\n")
             for line in lines:
-                garage.obey(json.loads(line))
+                self.obey(json.loads(line))
+
+
+def main() -> None:
+    garage = Garage()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    try:
+        garage.follow_orders()
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         garage.close()
+    kill_carrying(f"FLWR_HOME={os.environ['FLWR_HOME']}")  # SuperLink detaches what it starts
 
 
 if __name__ == "__main__":

@@ -25,11 +25,14 @@ def die_with_parent(number: int = signal.SIGKILL) -> None:
 def start(
     command: Sequence[str], environment: Mapping[str, str], log: Path, stdin: int | None = subprocess.DEVNULL
 ) -> subprocess.Popen[bytes]:
-    """A process in a group of its own, which writes what it says into a file."""
+    """A process in a group of its own, which writes what it says into a file and dies with us.
+
+    One that reads from a pipe sees for itself when we are gone, and is left the time to tidy up.
+    """
     with log.open("ab") as output:
         return subprocess.Popen(
             command, env=dict(environment), stdin=stdin, stdout=output, stderr=output,
-            start_new_session=True, preexec_fn=die_with_parent,
+            start_new_session=True, preexec_fn=None if stdin == subprocess.PIPE else die_with_parent,
         )  # fmt: skip
 
 
