@@ -28,7 +28,7 @@ def draw_faster(rows: Sequence[Row], file: Path) -> None:
     """
     check_something_to_draw(rows)
     targets = len(rows[0].times)
-    with canvas(file, (7.2, 1.1 + 0.17 * max(len(rows), 3) * (1 + targets))) as figure:
+    with canvas(file, (7.2, 1.1 + 0.1 * max(len(rows), 3) * (1 + targets))) as figure:
         axes = figure.subplots()
         axes.axvline(1.0, color="0.4", linewidth=0.8)
         ends = [1.0]
